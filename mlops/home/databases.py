@@ -11,21 +11,17 @@ from mlops.home.processes import locked
 from rlft.errors import StorageError
 from rlft.files import write_file
 
-FORMAT = 1
 _SECONDS = 600.0  # that another process may take to make them
 
 
 def check_home(home: Home) -> None:
-    """Raise StorageError for a home that was moved here or is of a newer rlft, or whose database is gone."""
+    """Raise StorageError for a home that was moved here, or whose database is gone."""
     try:
-        noted = json.loads(home.note.read_text(encoding="utf-8"))
-        made_in, version = str(noted["path"]), int(noted["format"])
+        made_in = str(json.loads(home.note.read_text(encoding="utf-8"))["path"])
     except FileNotFoundError:  # a new one
         return
     except (OSError, ValueError, TypeError, KeyError) as cause:
         raise StorageError(f"this cannot be read: {cause}", where=str(home.note), fix="remove it") from cause
-    if version > FORMAT:
-        raise StorageError("this folder was made by a newer rlft", where=str(home.root), fix="update rlft")
     if made_in != str(home.root):
         raise StorageError(
             f"this folder was moved or copied here from {made_in}, whose paths are in its databases",
@@ -57,7 +53,7 @@ def make_stores(home: Home) -> None:
         with locked(home.root / "stores.lock", seconds=_SECONDS, refused=refused):
             if not home.note.is_file():
                 _make(home)
-                write_file(home.note, json.dumps({"format": FORMAT, "path": str(home.root)}))
+                write_file(home.note, json.dumps({"path": str(home.root)}))
     except (OSError, OperationalError) as cause:
         raise StorageError(
             f"the databases of the runs cannot be made: {getattr(cause, 'orig', cause)}",

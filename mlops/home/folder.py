@@ -43,7 +43,7 @@ class Home:
 
     @property
     def note(self) -> Path:
-        """The file that says that the databases are made, in which place, and in which format."""
+        """The file that says that the databases are made, and in which place."""
         return self.root / NOTE
 
     @property

@@ -75,26 +75,17 @@ def past_looks(tracking_uri: str, name: str, gate: Sequence[Task]) -> Look:
 
     Raises what MLflow raises; a model that is not registered yet has none.
     """
-    return _looks(_tags(tracking_uri, name), gate_id(gate), sketch(gate))
-
-
-def _tags(tracking_uri: str, name: str) -> Mapping[str, str]:
-    """Return the tags of a registered model; none of one that is not registered yet."""
     model = unless_absent(lambda: RegistryClient(tracking_uri).get_registered_model(name))
-    return model.tags if model else {}
+    return _looks(model.tags if model else {}, gate_id(gate), sketch(gate))
 
 
 def _looks(tags: Mapping[str, str], this: str, tasks: str) -> Look:
     """Return the last of the looks that count at the gate with this id and sketch; number 0 without any."""
     noted = [(key.removeprefix(LOOK_TAG), kept) for key, kept in tags.items() if key.startswith(LOOK_TAG)]
-    same = {this, *_same(_gates(tags), this, tasks)}
+    gates = {key.removeprefix(GATE_TAG): kept for key, kept in tags.items() if key.startswith(GATE_TAG)}
+    same = {this, *_same(gates, this, tasks)}
     spent = [1 / int(kept.split("/")[1]) for key, kept in noted if key.split(".")[0] in same]
     return Look(len(spent), sum(spent))
-
-
-def _gates(tags: Mapping[str, str]) -> dict[str, str]:
-    """Return the sketches of all gates that were looked at, by their ids."""
-    return {key.removeprefix(GATE_TAG): kept for key, kept in tags.items() if key.startswith(GATE_TAG)}
 
 
 def _same(looked_at: Mapping[str, str], this: str, tasks: str) -> set[str]:

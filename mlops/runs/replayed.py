@@ -11,10 +11,10 @@ from typing import Any
 from zenml.io import fileio
 
 from mlops.home.folder import Home
-from mlops.ids import FITTING_TASKS, KINDS, OTHERS, REWARDS, ROLLOUTS, TASKS, UNUSED, Stored, round_name
-from mlops.runs.finding import UNFINISHED, attempts_of, find_run, is_alive, name_of, pipeline_of
+from mlops.ids import FITTING_TASKS, REWARDS, ROLLOUTS, TASKS, UNUSED, Stored, round_name
+from mlops.runs.finding import UNFINISHED, attempts_of, find_run, is_alive, name_of
 from mlops.runs.policies import stored_policy
-from mlops.runs.results import settings_of_run
+from mlops.runs.results import refuse_others, settings_of_run
 from mlops.runs.shared import SharedRun
 from rlft.errors import DamagedError, RlftError
 
@@ -56,11 +56,9 @@ def find_source(home: Home, asked: str) -> Source:
     """
     run = find_run(asked)
     shared = SharedRun(home, run)
-    name = name_of(run)
-    if (kind := pipeline_of(run)) in OTHERS:
-        of = (run.config.parameters or {}).get("source")
-        fix = f"name the run that it was made from, {quote(of)}" if of else "name a run that has trained (`rlft runs`)"
-        raise RlftError(f"{name} is {KINDS[kind]}, and has no attempts of its own to go by", where="RUN", fix=fix)
+    name, of = name_of(run), (run.config.parameters or {}).get("source")
+    way_on = f"name the run that it was made from, {quote(of)}" if of else "name a run that has trained (`rlft runs`)"
+    refuse_others(shared, way_on)
     for attempt in attempts_of(run):
         if attempt.status in UNFINISHED and is_alive(home, attempt):
             raise RlftError(

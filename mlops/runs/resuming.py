@@ -45,11 +45,7 @@ from rlft.errors import DamagedError, RlftError
 HARNESS, REWARD, LOSS = "harness", "reward", "loss"
 _HASH = 64  # hexadecimal digits; where a step depends on both sides of an environment it is given the two as one text
 _TOLD = ("audit_rewards", "warm_start", ROLLOUTS.step, REWARDS.step, TRAIN_REPORT.step)  # in the order of a run
-_CACHED = {
-    HARNESS: "the tasks and the base policy",
-    REWARD: "the tasks, the base policy and the rollouts from before the first update",
-    LOSS: "all from before the first update",
-}
+_KINDS = (HARNESS, REWARD, LOSS)
 
 
 def steps_of_same_code(run: PipelineRunResponse, config: Config, now: Mapping[str, str]) -> set[str]:
@@ -75,7 +71,7 @@ def begun_with(attempts: Sequence[PipelineRunResponse]) -> dict[str, str]:
             one = next((step for step in steps if _is(step, kind) and step.status.is_successful), None)
             if one is not None:
                 found = fingerprints_in(Client().get_run_step(one.id).config.parameters) | found
-        if found.keys() == _CACHED.keys():
+        if len(found) == len(_KINDS):
             break
     return found
 
@@ -97,7 +93,7 @@ def fingerprints_in(parameters: Mapping[str, object]) -> dict[str, str]:
 
 def changed_code(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Return of what the fingerprints differ. What the run had not come to, or is not known now, has not changed."""
-    return [kind for kind in _CACHED if kind in before and kind in now and before[kind] != now[kind]]
+    return [kind for kind in _KINDS if kind in before and kind in now and before[kind] != now[kind]]
 
 
 def _refusal(run: PipelineRunResponse, config: Config, changed: Sequence[str]) -> RlftError:
@@ -114,7 +110,7 @@ def _refusal(run: PipelineRunResponse, config: Config, changed: Sequence[str]) -
         f"the code of {' and of '.join(named)} has changed since this run began, and what is left would mix the two",
         where=quote(name_of(run)),
         fix=f"put the code back as it was{known}, then resume; or begin a new run with `rlft run`, which takes "
-        f"{_CACHED[changed[0]]} from the cache; one that has only to be registered is by `rlft promote`",
+        "from the cache what comes before it; one that has only to be registered is by `rlft promote`",
     )
 
 

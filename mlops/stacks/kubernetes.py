@@ -81,11 +81,7 @@ def _check_names(named: Mapping[str, Any], known: Mapping[str, Any], where: str)
 
 
 def _check_schema(pod: Mapping[str, Any]) -> None:
-    try:
-        import kubernetes_validate
-    except ImportError:
-        what = "the schemas of Kubernetes' API are not installed"
-        raise StackError(what, where="kubernetes-validate", fix="make setup-kubernetes") from None
+    import kubernetes_validate
 
     version = kubernetes_validate.latest_version()
     try:

@@ -6,7 +6,6 @@ import json
 import sqlite3
 from contextlib import closing
 
-from mlops.home.databases import FORMAT
 from mlops.home.folder import Home
 
 
@@ -17,4 +16,4 @@ def finish(home: Home) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(file)) as connection:
             connection.execute("PRAGMA user_version = 1")
-    home.note.write_text(json.dumps({"format": FORMAT, "path": str(home.root)}))
+    home.note.write_text(json.dumps({"path": str(home.root)}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -34,16 +33,12 @@ def test_killed_while_they_are_made_they_are_made_by_the_next_starts_which_come_
     assert found == ["default", 1]
 
 
-def test_a_home_that_was_moved_or_is_of_a_newer_rlft_is_refused(home, tmp_path):
+def test_a_home_that_was_moved_is_refused(home, tmp_path):
     check_home(home)
     moved = Home(home.root.rename(tmp_path / "new"))
     with pytest.raises(StorageError) as error:
         check_home(moved)
     assert (error.value.where, str(home.root) in error.value.what) == (str(moved.root), True)
-    moved.note.write_text(json.dumps({"format": 2, "path": str(moved.root)}))
-    with pytest.raises(StorageError) as error:
-        check_home(moved)
-    assert error.value.fix == "update rlft"
 
 
 @pytest.mark.parametrize("database", [0, 1])

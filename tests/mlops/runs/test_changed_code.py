@@ -60,23 +60,22 @@ def test_a_run_whose_code_is_the_same_keeps_what_it_has_but_for_the_champion(ask
 
 
 @pytest.mark.parametrize(
-    ("steps", "part", "named", "cached"),
+    ("steps", "part", "named"),
     [
-        (ROUND, "harness", "the environment own.py:Own", "the tasks and the base policy"),
-        (ROUND, "reward", "the reward of own.py:Own", "the rollouts from before the first update"),
-        (ROUND, "loss", "the loss dapo", "all from before the first update"),
+        (ROUND, "harness", "the environment own.py:Own"),
+        (ROUND, "reward", "the reward of own.py:Own"),
+        (ROUND, "loss", "the loss dapo"),
         # Both are known of the audit alone, which comes before everything else that uses them.
-        ({"audit_rewards": ROUND["audit_rewards"]}, "reward", "the reward of own.py:Own", "the base policy"),
-        ({"warm_start": ROUND["warm_start"]}, "harness", "the environment own.py:Own", "the tasks"),
+        ({"audit_rewards": ROUND["audit_rewards"]}, "reward", "the reward of own.py:Own"),
+        ({"warm_start": ROUND["warm_start"]}, "harness", "the environment own.py:Own"),
     ],
 )
-def test_what_is_left_to_do_with_edited_code_is_refused(ask, steps, part, named, cached):
+def test_what_is_left_to_do_with_edited_code_is_refused(ask, steps, part, named):
     with pytest.raises(RlftError) as refused:
         ask(steps, part)
     assert named in refused.value.what
     assert refused.value.where == "'a b'"
     assert "put the code back as it was, then resume" in refused.value.fix
-    assert cached in refused.value.fix
 
 
 def test_the_commit_that_holds_the_old_code_is_named_if_all_of_it_was_committed(ask):

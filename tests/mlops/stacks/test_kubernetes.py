@@ -230,13 +230,8 @@ def test_the_settings_of_the_pods_of_single_steps_are_looked_at_too(stack):
         check_pods(wrong)
 
 
-def test_without_the_packages_of_kubernetes_it_says_what_installs_them(stack, monkeypatch):
-    monkeypatch.setitem(sys.modules, "kubernetes.client", None)
+@pytest.mark.parametrize("package", ["kubernetes.client", "kubernetes_validate"])
+def test_without_its_packages_it_says_what_installs_them(stack, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(StackError, match="make setup-kubernetes"):
         validate_components(stack.model_copy(update=REGISTERED))
-
-
-def test_without_the_schemas_it_says_what_installs_them(stack, monkeypatch):
-    monkeypatch.setitem(sys.modules, "kubernetes_validate", None)
-    with pytest.raises(StackError, match="make setup-kubernetes"):
-        check_pods(stack)
