@@ -140,11 +140,12 @@ _MORE_MEMORY = "if it needs more memory, raise reward.memory_mib"
 def reward_pool(environment: BaseEnv, workers: Workers, *, at_once: int) -> Pool:
     """Return the worker processes that score for an environment, as many as attempts are scored at the same time.
 
-    A reward that compares attempts has one: each would ask its judge about the same group.
+    A reward that compares attempts has one, whatever is asked for: each would ask its judge about the same group.
     """
     specification = specification_of(environment)
-    processes = 1 if specification is not None and specification.compares else at_once
-    return pool_of(environment, f"{__name__}:open_rewards", {}, workers, setting="reward", processes=processes)
+    if specification is not None and specification.compares:
+        workers = replace(workers, processes=1)
+    return pool_of(environment, f"{__name__}:open_rewards", {}, workers, setting="reward", processes=at_once)
 
 
 async def ask_process(

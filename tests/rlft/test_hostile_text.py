@@ -38,7 +38,6 @@ from rlft.harness.dialogue import printable
 from rlft.rewards.graders.expressions import exact_value
 from rlft.rewards.graders.json_values import read_json_object
 from rlft.rewards.graders.lists import declared_answer, token_f1
-from rlft.rewards.graders.plain import Measure
 from rlft.tasks.contamination import find_contamination
 from rlft.texts.characters import visible, visible_json
 from rlft.types import Trajectory
@@ -147,7 +146,6 @@ WRITTEN = {
     "date": {"type": "date", "gold": "2014-03-03"},
     "list": {"type": "list", "ordered": True},
     "a form": {"type": "json_schema", "json_schema": {"properties": {"a": {"uniqueItems": True}}}},
-    **{f"similar, {measure}": {"type": "similar", "measure": measure} for measure in get_args(Measure)},
 }
 READERS |= {
     f"specification, {name}": scored(

@@ -1,4 +1,4 @@
-"""JSON values as texts that can be compared, how alike two texts are, how long one is, and bounded regular expressions.
+"""JSON values as texts that can be compared, how long a text is, and bounded regular expressions.
 
 Somebody wrote the expressions, and a model the texts: one that backtracks for ever is cut.
 """
@@ -6,16 +6,12 @@ Somebody wrote the expressions, and a model the texts: one that backtracks for e
 from __future__ import annotations
 
 import json
-import re
-from collections import Counter
 from functools import lru_cache
 from typing import Any, Literal
 
 import regex
-from rapidfuzz import fuzz
-from rapidfuzz.distance import LCSseq
 
-from rlft.texts.characters import apart, as_seen, count_words, nfc, nfkc
+from rlft.texts.characters import as_seen, count_words, nfc, nfkc
 
 
 def plain(value: Any) -> str:
@@ -48,32 +44,6 @@ def holds_something(value: Any) -> bool:
         elif each is not None:
             return True
     return False
-
-
-Measure = Literal["fuzzy_match", "rouge_1", "rouge_l"]
-LONGEST = 20_000
-"""The most characters of a text that is compared. Comparing two texts takes time with the product of their lengths."""
-
-_WORD = re.compile(r"[^\W_]+")
-
-
-def similarity(measure: Measure, text: str, reference: str) -> float:
-    """Return how alike a text and a reference are, from 0 to 1.
-
-    `fuzzy_match` is the ratio of RapidFuzz (insertions and deletions over both lengths). `rouge_1` is F1 of the words,
-    and `rouge_l` of their longest common subsequence (Lin 2004), without stemming. Words are runs of letters and digits
-    in lower case.
-    """
-    if measure == "fuzzy_match":
-        return fuzz.ratio(text, reference) / 100
-    given, gold = words(text), words(reference)
-    common = LCSseq.similarity(given, gold) if measure == "rouge_l" else (Counter(given) & Counter(gold)).total()
-    return 2 * common / (len(given) + len(gold)) if common else 0.0
-
-
-def words(text: str) -> list[str]:
-    """Return the runs of letters and digits of a text, in lower case; of scripts without spaces each letter."""
-    return _WORD.findall(apart(text.lower()))
 
 
 Measured = Literal["characters", "words", "lines"]

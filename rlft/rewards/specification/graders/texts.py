@@ -6,9 +6,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from rlft.errors import TaskError
-from rlft.rewards.graders.plain import LONGEST, Measure, Measured, find, normal, plain, similarity, size
-from rlft.rewards.specification.grader import Attempt, Grader, Unmeasured, Verdict, met, short
+from rlft.rewards.graders.plain import Measured, find, normal, plain, size
+from rlft.rewards.specification.grader import Attempt, Grader, Verdict, met, short
 from rlft.rewards.specification.reading import (
     Pattern,
     Read,
@@ -59,42 +58,6 @@ class Exact(Grader):
         holds = normal(given, **form) in [normal(gold, **form) for gold in golds]
         right = " or ".join(map(short, golds))
         return met(holds, f"it is {right}", f"{short(given)} is not {right}")
-
-
-class Similar(Grader):
-    """The text is like the right one: by its letters, or by the words that both have."""
-
-    libraries = ("rapidfuzz",)
-
-    type: Literal["similar"]
-    read: Read | None = _READ
-    gold: Template = _GOLD
-    measure: Measure = Field(default="fuzzy_match", description="How likeness is measured, from 0 to 1.")
-    at_least: float | None = Field(
-        default=None, gt=0, le=1, description="Likeness from which the score is 1, and 0 below. null scores likeness."
-    )
-
-    def says(self) -> str:
-        """Return what is checked, in words."""
-        enough = "" if self.at_least is None else f", at least {self.at_least:g}"
-        return f"{said(self.read)} is like {self.gold} ({self.measure}{enough})"
-
-    async def grade(self, attempt: Attempt) -> Verdict:
-        """Return the likeness, or whether it is enough. Raises TaskError for a gold that is too long to be compared."""
-        gold = plain(gold_of(self.gold, self.read, attempt))
-        if len(gold) > LONGEST:
-            raise TaskError(
-                f"{self.gold} has {len(gold):,} characters, and at most {LONGEST:,} are compared",
-                where="reward.spec",
-                fix="compare with a shorter text, or let `applies` say which tasks have one",
-            )
-        given = text_read(self.read, attempt)
-        if len(given) > LONGEST:
-            raise Unmeasured(f"it is longer than {LONGEST:,} characters")
-        found = similarity(self.measure, given, gold)
-        if self.at_least is None:
-            return Verdict(found, f"{self.measure} is {found:.3f}")
-        return met(found >= self.at_least, f"{self.measure} is {found:.3f}", f"{self.measure} is only {found:.3f}")
 
 
 class _Held(Grader):
