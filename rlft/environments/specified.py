@@ -13,9 +13,8 @@ from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_function
 from rlft.environments.contract.several import HELD, WRITTEN
 from rlft.environments.fingerprints import code_fingerprint, module_code
-from rlft.errors import EnvironmentSetupError
+from rlft.errors import EnvironmentSetupError, RewardError
 from rlft.rewards.specification.grader import FIELDS, Attempt, Helpers, item_of
-from rlft.rewards.specification.graders.judged import no_judge
 from rlft.rewards.specification.model import GATE, Specification
 from rlft.rewards.specification.scoring import parts_of, score_attempt, written_gold
 from rlft.types import Task, Trajectory
@@ -143,7 +142,12 @@ def _helpers(specification: Specification) -> Helpers:
     judge = None
     if any(each.needs_judge for each in specification.graders()):
         if specification.judge is None:
-            raise no_judge()
+            raise RewardError(
+                "a criterion asks a judge, and there is none",
+                where="reward.spec",
+                fix="name one under `judge` (endpoint and model), or let another grader decide: most of what can be "
+                "said plainly can be checked",
+            )
         from rlft.rewards.judges import Answers, ChatJudge, judges_folder
 
         judge = ChatJudge(specification.judge, Answers(judges_folder()))

@@ -29,7 +29,7 @@ from rlft.outcome import Failure
 from rlft.progress import Meter
 from rlft.rewards.rubric import Scored, check_parts, check_steps, unscored
 from rlft.rewards.specification.grader import Bill, pay_by
-from rlft.types import Judging, Message, Rollout, Task, Trajectory
+from rlft.types import Judging, Message, Rollout, Task, Trajectory, add_judging
 
 CONSTANT = "I do not know."
 """What answers no task."""
@@ -101,14 +101,14 @@ async def ask(
         answer = await _call(environment.final_answer, completion, in_threads=in_threads)
         if answer is not None and not isinstance(answer, str):
             raise TypeError(f"returned {type(answer).__name__} {answer!r:.80}, not text or None")
-        return Scored(parts, None if answer is None else printable(answer), steps=steps, judging=bill.total)
+        return Scored(parts, None if answer is None else printable(answer), steps=steps, judging=add_judging(bill))
     except GeneratorExit:
         raise
     except BaseException as error:  # SystemExit of the environment's code too: it must not end the run
         current = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and current is not None and current.cancelling():
             raise  # it is too late, and not the environment's own cancellation
-        return Scored({}, failure=failure_of(reached[-1], error, task), judging=bill.total)
+        return Scored({}, failure=failure_of(reached[-1], error, task), judging=add_judging(bill))
 
 
 async def _call(function: Callable[..., Any], *args: Any, in_threads: bool) -> Any:
@@ -144,7 +144,7 @@ def reward_pool(environment: BaseEnv, workers: Workers, *, at_once: int) -> Pool
     """
     specification = specification_of(environment)
     if specification is not None and specification.compares:
-        workers = replace(workers, processes=1)
+        workers = workers.model_copy(update={"processes": 1})
     return pool_of(environment, f"{__name__}:open_rewards", {}, workers, setting="reward", processes=at_once)
 
 
@@ -282,7 +282,7 @@ class Scores:
             logger.warning("a score did not come within %g s; it becomes an error of its rollout", seconds)
         where = self.reached[rollout.rollout_id][-1]
         why = str(late).replace("no result", "ScoringTimeout: no score", 1)
-        return Scored({}, failure=Failure(where, why), judging=self.bills[rollout.rollout_id].total), seconds
+        return Scored({}, failure=Failure(where, why), judging=add_judging(self.bills[rollout.rollout_id])), seconds
 
     def _hangs(self, last: Failure | None) -> RewardHangs:
         ends = last is not None and last.raised == ENDED

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from rlft.config import Config, HarnessConfig, RewardConfig
@@ -183,10 +182,7 @@ def _highest(given: Sequence[Reward], stage: Stage) -> float:
 def _report(scores: Scores, stage: Stage, num_tasks: int, attacked: int) -> AuditReport:
     findings = stage.findings
     for name in sorted(set(findings.accept) - set(findings.accepted)):
-        near = get_close_matches(name, [*findings.exploits, *KINDS], n=1)
-        meant = f"; did you mean {near[0]}?" if near and name not in KINDS else ""
-        said = f"{name} is accepted, and nothing was found of that name{meant}"
-        findings.note(Problem("reward.accept_exploits", said))
+        findings.note(Problem("reward.accept_exploits", f"{name} is accepted, and nothing was found of that name"))
     kinds = list(dict.fromkeys([GOLD_KIND, *FIRST, *kinds_in(scores)]))
     return AuditReport(
         attacks={kind: summary(kind, scores, stage.weights) for kind in kinds},
@@ -212,12 +208,8 @@ def _tools(environment: BaseEnv, harness: HarnessConfig) -> Mapping[str, ToolSpe
 def _is_no_gold(scores: Scores, environment: BaseEnv, harness: HarnessConfig) -> bool:
     """Return whether the golds are only answers as text, in an environment with tools, and full on no task."""
     solved = any(rewards["gold"].solved for rewards in scores.values() if "gold" in rewards)
-    return not solved and has_text_gold(environment) and bool(open_playground(environment, harness).tools)
-
-
-def has_text_gold(environment: BaseEnv) -> bool:
-    """Return whether `gold_completion` is not overridden, so that the gold is the task's answer as text."""
-    return type(environment).gold_completion is BaseEnv.gold_completion
+    has_text_gold = type(environment).gold_completion is BaseEnv.gold_completion
+    return not solved and has_text_gold and bool(open_playground(environment, harness).tools)
 
 
 def way_out(config: Config) -> str:

@@ -6,7 +6,6 @@ whichever thread or task that happens, and for a whole stage. `Piece` is the bas
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -111,19 +110,8 @@ Arguments = ParamSpec("Arguments")
 Made = TypeVar("Made", bound=Billed)
 
 
-class Bill:
-    """Adds up what judges were asked for one score, from any number of threads; `total` is `None` before the first."""
-
-    def __init__(self) -> None:
-        self.total: Judging | None = None
-        self._lock = threading.Lock()
-
-    def add(self, judging: Judging) -> None:
-        """Add what a judge was asked."""
-        with self._lock:
-            self.total = add_judging((self.total, judging))
-
-
+Bill = list[Judging]
+"""What judges were asked for one score, or for a stage; any number of threads may add to it."""
 _OPEN: ContextVar[Bill | None] = ContextVar("rlft_bill", default=None)
 
 
@@ -138,7 +126,7 @@ def pay_by(bill: Bill) -> None:
 def charge(judging: Judging | None) -> None:
     """Put what a judge was asked on the bill of what is being made, if it was; outside of one nobody counts it."""
     if judging is not None and (bill := _OPEN.get()) is not None:
-        bill.add(judging)
+        bill.append(judging)
 
 
 def billed(stage: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
@@ -149,7 +137,7 @@ def billed(stage: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
         bill, before = Bill(), _OPEN.get()
         pay_by(bill)
         try:
-            return replace(stage(*args, **kwargs), judging=bill.total)
+            return replace(stage(*args, **kwargs), judging=add_judging(bill))
         finally:
             _OPEN.set(before)
 

@@ -82,19 +82,8 @@ class Asked(Grader):
         return Verdict(answer.scores[0], answer.why or "the judge says so")
 
 
-def no_judge() -> RewardError:
-    """Return the error that a criterion asks a judge and there is none."""
-    return RewardError(
-        "a criterion asks a judge, and there is none",
-        where="reward.spec",
-        fix="name one under `judge` (endpoint and model), or let another grader decide: most of what can be "
-        "said plainly can be checked",
-    )
-
-
 async def _asked(attempt: Attempt, question: Question) -> Answer:
-    if attempt.helpers.judge is None:
-        raise no_judge()
+    assert attempt.helpers.judge is not None, "an environment without a judge is not made for such a criterion"
     return await attempt.helpers.judge.ask(question)
 
 

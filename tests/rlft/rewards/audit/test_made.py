@@ -69,10 +69,8 @@ def test_a_reward_that_reads_the_form_of_alike_golds_is_caught():
 def test_golds_that_are_too_alike_are_said():
     report = audit(Pays(lambda text, gold: text == gold), YEARS)
     assert report.passed
-    assert report.findings == (
-        "the golds are too alike to be wrong answers at other tasks: only made-up wrong answers in the right form were "
-        "checked",
-    )
+    (finding,) = report.findings
+    assert finding.startswith("no gold is a wrong answer at another task: ")
 
 
 def test_a_tolerance_within_alike_days_is_honest():

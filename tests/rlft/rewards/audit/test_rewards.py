@@ -167,8 +167,7 @@ def test_another_tasks_gold_with_the_same_final_answer_is_no_attack():
     report = audited(same, numbers, timeout_seconds=2.0)
     assert report.passed
     assert report.attacks["other_gold"].count == 0
-    said = "the golds are too alike to be wrong answers at other tasks"
-    assert report.findings == (f"{said}: only made-up wrong answers in the right form were checked",)
+    assert [finding.partition(":")[0] for finding in report.findings] == ["no gold is a wrong answer at another task"]
 
 
 def test_without_gold_the_attacks_must_stay_below_full():
@@ -330,7 +329,7 @@ def test_accepted_exploits_pass_and_names_without_a_finding_are_told():
     assert report.findings[-1] == "echo is accepted, and nothing was found of that name"
     near = audit(pays, accept_exploits=["emty"])
     assert not near.passed
-    assert near.findings[-1] == "emty is accepted, and nothing was found of that name; did you mean empty?"
+    assert near.findings[-1] == "emty is accepted, and nothing was found of that name"
 
 
 @pytest.mark.slow

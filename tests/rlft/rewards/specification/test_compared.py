@@ -198,7 +198,7 @@ def test_attempts_that_failed_are_not_compared():
 @pytest.mark.slow
 def test_a_worker_process_compares_too():
     with ChatServer(by_length) as server:
-        rows = scored(judged(server, RULER), "1234", "12", isolation="process")
+        rows = scored(judged(server, RULER), "1234", "12", isolation="process", processes=2, concurrency=2)
         assert len(server.bodies) == 1
     assert [row.total for row in rows] == [0.5, 1.0]
 
