@@ -75,7 +75,7 @@ def version_facts(
         run_name=registration.tags.get(RUN_NAME_TAG, ""),
         run_id=registration.run_id,
         policy=asdict(metadata),
-        shown=shown_context(environment, config.harness, tasks.tasks, load_tokenizer(policy)).to_json(),
+        shown=shown_context(environment, config.harness, tasks.tasks, load_tokenizer(policy)).model_dump(mode="json"),
         config=config.model_dump(mode="json"),
         tags=registration.tags,
         reports=reports,

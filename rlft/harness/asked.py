@@ -23,7 +23,7 @@ from rlft.environments.contract.faults import failure_of
 from rlft.environments.workers.threads import in_thread
 from rlft.errors import EngineError
 from rlft.harness.attempt import Attempt, Examples, Live
-from rlft.harness.chat.conversation import AssistantTurn
+from rlft.harness.chat.formats import AssistantTurn
 from rlft.harness.dialogue import Playground
 from rlft.harness.opening import Ground, open_playground
 from rlft.harness.rollout import Played

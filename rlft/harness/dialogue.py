@@ -14,21 +14,18 @@ import logging
 import time
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
-from decimal import Decimal
 from difflib import get_close_matches
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import numpy as np
-from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
 from rlft.config.environment import HarnessConfig
 from rlft.environments.contract.base import BaseEnv, call, live_states, prompt_messages, told_faults
 from rlft.environments.contract.faults import calling, described, failure_of, place_of
 from rlft.environments.contract.marks import ToolArgumentsError, ToolSpec, read_tools
+from rlft.environments.workers.threads import Late
 from rlft.messages import MessageError, as_messages, printable
 from rlft.outcome import Failure
 from rlft.texts.secrets import hide
@@ -132,14 +129,7 @@ class Dialogue:
             self.tool_calls += 1
             result = self._refusal(is_late=bool(told) and time.perf_counter() > until)
             if result is None:
-                result = await call_tool(
-                    self.playground.environment,
-                    self.playground.tools,
-                    self.rollout_id,
-                    wanted,
-                    timeout_seconds=harness.tool_timeout_seconds,
-                    max_characters=harness.max_tool_characters,
-                )
+                result = await self._call_tool(wanted)
             self.tool_errors += result.failed
             if result.fault is not None:
                 self._tell_author(result.fault)
@@ -172,8 +162,32 @@ class Dialogue:
         said = await self._timed(call(self.playground.environment.respond, self.rollout_id, trajectory))
         return _reply(self.playground.harness.max_tool_characters, said)
 
+    async def _call_tool(self, wanted: ToolCall) -> ToolResult:
+        """Run one call, and cut its result to `harness.max_tool_characters`. An error of the tool is a result, too."""
+        tools, longest = self.playground.tools, self.playground.harness.max_tool_characters
+        name, given = wanted["function"]["name"], wanted["function"]["arguments"]
+        spec = tools.get(name)
+        if spec is None:
+            close = get_close_matches(name, tools, n=1)
+            hint = f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(tools) or 'none'}"
+            return ToolResult(f"error: there is no tool named {name!r:.100}{hint}", failed=True)
+        fault = None
+        try:
+            arguments = spec.read_arguments(given)
+            result = await self._timed(call(self.playground.environment.run_tool, self.rollout_id, name, **arguments))
+            text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=_plain)
+            return ToolResult(shortened(text, longest))
+        except ToolArgumentsError as error:
+            text = f"error: wrong arguments: {error}"
+        except Late as late:
+            text = f"error: {name} took {late}"
+        except Exception as error:
+            text = f"error: {type(error).__name__}: {error}"
+            fault = None if place_of(error) is None else failure_of(f"tool {name}", error)
+        return ToolResult(shortened(text, longest), failed=True, fault=fault)
+
     async def _timed(self, waiting: Awaitable[Any]) -> Any:
-        """Await it within `harness.tool_timeout_seconds`. A TimeoutError of its own is told apart from ours."""
+        """Await it within `harness.tool_timeout_seconds`. Raises Late, and what the code raises."""
         seconds = self.playground.harness.tool_timeout_seconds
         limit = asyncio.timeout(seconds)
         try:
@@ -181,7 +195,7 @@ class Dialogue:
                 return await waiting
         except TimeoutError as error:
             if limit.expired():
-                raise TimeoutError(f"longer than {seconds:g} s") from error
+                raise Late(f"longer than {seconds:g} s") from error
             raise
 
 
@@ -237,53 +251,15 @@ class ToolResult:
     fault: Failure | None = None
 
 
-async def call_tool(
-    environment: BaseEnv,
-    tools: Mapping[str, ToolSpec],
-    rollout_id: str,
-    wanted: ToolCall,
-    *,
-    timeout_seconds: float,
-    max_characters: int,
-) -> ToolResult:
-    """Run one call, and cut its result to `max_characters`. An error of the tool becomes the result, too."""
-    name, given = wanted["function"]["name"], wanted["function"]["arguments"]
-    spec = tools.get(name)
-    if spec is None:
-        close = get_close_matches(name, tools, n=1)
-        hint = f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(tools) or 'none'}"
-        return ToolResult(f"error: there is no tool named {name!r:.100}{hint}", failed=True)
-    limit = asyncio.timeout(timeout_seconds)
-    fault = None
-    try:
-        arguments = spec.read_arguments(given)
-        async with limit:
-            result = await call(environment.run_tool, rollout_id, name, **arguments)
-        text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=_plain)
-        return ToolResult(shortened(text, max_characters))
-    except ToolArgumentsError as error:
-        text = f"error: wrong arguments: {error}"
-    except Exception as error:
-        is_late = isinstance(error, TimeoutError) and limit.expired()  # a tool may raise a TimeoutError of its own
-        what = f"{name} took longer than {timeout_seconds:g} s"
-        text = f"error: {what}" if is_late else f"error: {type(error).__name__}: {error}"
-        fault = None if is_late or place_of(error) is None else failure_of(f"tool {name}", error)
-    return ToolResult(shortened(text, max_characters), failed=True, fault=fault)
-
-
 def _plain(value: Any) -> Any:
-    """Convert a value that JSON does not know to one that it does, for `json.dumps`. Raises TypeError."""
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
+    """Convert a value that JSON does not know to one that it does, for `json.dumps`. Raises ValueError."""
     if isinstance(value, set | frozenset):
         return sorted(value, key=repr)
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
-    if isinstance(value, date | Decimal | Fraction | UUID | Path):
-        return str(value)
-    raise TypeError(f"the tool returned {type(value).__name__}, which is neither text nor JSON")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    return str(value) if isinstance(value, Fraction) else to_jsonable_python(value)
 
 
 def shortened(text: str, length: int) -> str:

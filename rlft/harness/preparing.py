@@ -6,12 +6,13 @@ The latter is kept in a version of a policy (`context.json`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from pydantic import Field
 from transformers import PreTrainedTokenizerBase
 
 from rlft.config import HarnessConfig, PolicyConfig
+from rlft.config.section import Section
 from rlft.environments.contract.base import BaseEnv, context_of, prompt_messages
 from rlft.environments.contract.several import Several, places_of
 from rlft.harness.chat.conversation import Chat, open_chat
@@ -67,8 +68,7 @@ def open_prepared(
     return policy
 
 
-@dataclass(frozen=True, slots=True)
-class ShownContext:
+class ShownContext(Section):
     """Holds what stands before a task's own prompt, so that a model is asked as it was in training.
 
     `system_prompt` is empty without one, and where it depends on the task (`depends_on_task`). `tools` are in OpenAI's
@@ -88,14 +88,7 @@ class ShownContext:
     max_turns: int
     examples: int = 0
     note: str = ""
-    members: dict[str, ShownContext] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the contents of `context.json`."""
-        found = {**asdict(self), "tools": list(self.tools), "tool_marks": list(self.tool_marks)}
-        del found["members"]
-        members = {name: member.to_json() for name, member in self.members.items()}
-        return found | ({"members": members} if members else {})
+    members: dict[str, ShownContext] = Field(default={}, exclude_if=lambda members: not members)
 
 
 def shown_context(
@@ -126,8 +119,8 @@ def shown_context(
         depends_on_task=len(said) > 1,
         tools=tuple(tool.to_json() for tool in tools),
         tools_in="chat_template" if tokenizer.chat_template else "nowhere",
-        tool_format=chat.tool_format,
-        tool_marks=chat.tool_marks,
+        tool_format=chat.format.name,
+        tool_marks=chat.format.marks,
         max_turns=playground.max_turns,
         note=note,
     )

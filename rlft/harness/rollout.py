@@ -12,7 +12,7 @@ import time
 from asyncio import Task as AsyncTask
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rlft.config.environment import HarnessConfig
@@ -136,6 +136,7 @@ def collect_rollouts(
     return Rollouts(rows=tuple(rows), seconds=time.perf_counter() - started, metrics=measured)
 
 
+@dataclass
 class Headway:
     """Reports how many rollouts are over, a number that never falls, and how many tokens were sampled.
 
@@ -143,29 +144,22 @@ class Headway:
     nobody knows how many turns follow, so a rollout counts once its conversation has ended.
     """
 
-    def __init__(self, progress: Progress, total: int, *, multi_turn: bool) -> None:
-        self._progress, self._total, self._multi_turn = progress, total, multi_turn
-        self.tokens = 0  # sampled in calls of the engine that have returned
-        self._over, self._before_call = 0.0, 0  # rollouts that are over: now, and before the engine's present call
-        self._tell(0)
+    progress: Progress
+    total: int
+    multi_turn: bool
+    tokens: int = 0  # sampled in calls of the engine that have returned
+    over: float = 0.0  # rollouts, before the engine's present call
 
-    def of_call(
-        self, done: float, total: float | None, what: str, *, tokens: int | None = None, loss: float | None = None
-    ) -> None:
+    def of_call(self, done: float, total: float | None, what: str, *, tokens: int | None = None, **_: Any) -> None:
         """Return the `Progress` that is handed to a call of the engine."""
-        del total, what, loss
-        if not self._multi_turn:
-            self._over = max(self._over, self._before_call + done)
-        self._tell(tokens or 0)
+        del total, what
+        over = self.over if self.multi_turn else self.over + done
+        self.progress(over, self.total, "rollouts", tokens=self.tokens + (tokens or 0))
 
     def note(self, over: int) -> None:
         """Report that so many rollouts are over; called between calls of the engine."""
-        self._before_call = over
-        self._over = max(self._over, float(over))
-        self._tell(0)
-
-    def _tell(self, tokens: int) -> None:
-        self._progress(self._over, self._total, "rollouts", tokens=self.tokens + tokens)
+        self.over = float(over)
+        self.progress(self.over, self.total, "rollouts", tokens=self.tokens)
 
 
 _Asked = tuple[Live, Coroutine[Any, Any, list[Message] | None]]
@@ -206,7 +200,8 @@ def run_attempts(
             tools, multi_turn = tuple(playground.tools.values()), playground.max_turns > 1
             chat = open_chat(policy.tokenizer, tools, tool_format=limits.tool_format, multi_turn=multi_turn)
             rows = [Live(attempt, ground.dialogue(playground, attempt.rollout_id, attempt.task)) for attempt in some]
-            headway = Headway(progress, len(rows), multi_turn=multi_turn)
+            headway = Headway(progress, len(rows), multi_turn)
+            headway.note(0)
             together = _Run(playground, chat, policy, engine, sampling, ground, headway)
             try:
                 together.open(rows, examples)
@@ -219,6 +214,7 @@ def run_attempts(
     return in_turn(attempts, lambda attempt: attempt.task, environment, run)
 
 
+@dataclass
 class _Run:
     """The state of one call of `run_attempts`: conversations that are sampled, and those whose environment is at work.
 
@@ -226,21 +222,15 @@ class _Run:
     messages that the model reads then.
     """
 
-    def __init__(
-        self,
-        playground: Playground,
-        chat: Chat,
-        policy: Policy,
-        engine: Engine,
-        sampling: Sampling,
-        ground: Ground,
-        headway: Headway,
-    ) -> None:
-        self.playground, self.chat, self.policy, self.engine = playground, chat, policy, engine
-        self.sampling, self.ground, self.headway = sampling, ground, headway
-        self.background = ground.thread
-        self.told: queue.SimpleQueue[tuple[Live, list[Message] | None]] = queue.SimpleQueue()
-        self.waiting = 0  # conversations whose environment is at work, each of which puts one answer into `told`
+    playground: Playground
+    chat: Chat
+    policy: Policy
+    engine: Engine
+    sampling: Sampling
+    ground: Ground
+    headway: Headway
+    told: queue.SimpleQueue[tuple[Live, list[Message] | None]] = field(default_factory=queue.SimpleQueue)
+    waiting: int = 0  # conversations whose environment is at work, each of which puts one answer into `told`
 
     def open(self, rows: Sequence[Live], examples: Examples | None) -> None:
         """Open all conversations and tokenise their prompts, after the examples; those that fail end here."""
@@ -274,9 +264,9 @@ class _Run:
 
     def give_up(self, rows: Sequence[Live]) -> None:
         """After an error: cancel what runs and close all conversations, unless the environment's code hangs."""
-        if self.background.abandoned:
+        if self.ground.thread.abandoned:
             return
-        self.background.cancel_all()
+        self.ground.thread.cancel_all()
         self._ask([(row, row.dialogue.close()) for row in rows])
         until = time.perf_counter() + self.playground.harness.tool_timeout_seconds
         with suppress(queue.Empty):
@@ -387,7 +377,7 @@ class _Run:
                 self.told.put((row, None))
 
         self.waiting += len(asked)
-        self.background.start_all([coroutine for _, coroutine in asked], tell)
+        self.ground.thread.start_all([coroutine for _, coroutine in asked], tell)
 
     def _next(self, *, wait: bool, quiet: float = 0.0) -> tuple[Live, list[Message] | None] | None:
         """Return the next conversation whose environment has answered, with what the model reads then.
@@ -405,7 +395,7 @@ class _Run:
             except queue.Empty:
                 if not wait:
                     return None
-                self.background.check(harness.tool_timeout_seconds, where)
+                self.ground.thread.check(harness.tool_timeout_seconds, where)
                 if time.perf_counter() > until:
                     raise RlftError(f"no answer within {longest:g} s", where=where, fix=WAITING) from None
                 continue

@@ -189,8 +189,11 @@ def _read(source: SourceConfig, section: str, reading: Reading, *, own_splits: b
         check_template(getattr(source, name), f"{section}.{name}")
     meter, rows = Meter(reading.progress, None, "rows"), list[RawRow]()
     for row in read_rows(source):
-        (rows if isinstance(row, RawRow) else reading.bad.rows).append(row)
         meter.add()
+        if isinstance(row, RawRow):
+            rows.append(row)
+        else:
+            reading.bad.rows.append(row)
     by_column = own_splits and split_column_decides(raw.row for raw in rows)
     tasks = _make_tasks(rows, source, reading, by_column=by_column)
     reading.bad.check(describe_source(source))

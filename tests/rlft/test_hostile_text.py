@@ -217,7 +217,7 @@ def test_what_is_nested_too_deep_is_no_answer(piece):
     assert read_json_object(text + "}") is None
     for form in FORMATS.values():
         parsed = form.parse(f"{form.marks[0]}{text}")
-        assert parsed.calls == ()
+        assert parsed.tool_calls == ()
         assert len(parsed.problems) == 1
 
 

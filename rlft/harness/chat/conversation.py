@@ -18,7 +18,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -26,12 +26,12 @@ from transformers import PreTrainedTokenizerBase
 
 from rlft.environments.contract.marks import ToolSpec
 from rlft.errors import PolicyError
-from rlft.harness.chat.formats import FORMATS, LLAMA3, LLAMA3_TAGGED, Parsed, ToolFormat
+from rlft.harness.chat.formats import FORMATS, LLAMA3, LLAMA3_TAGGED, AssistantTurn, ToolFormat
 from rlft.harness.chat.marks import Marks
 from rlft.harness.chat.templates import QUESTION, TOOL, choose_template, how_to_fix, render
 from rlft.messages import MAX_CHARACTERS, make_call
 from rlft.models.tokens import render_prompt
-from rlft.types import InvalidToolCall, Message, ToolCall
+from rlft.types import Message, ToolCall
 from rlft.types.thinking import CHANNELS, is_open, part
 
 _OPENED = "<think>\n"
@@ -39,60 +39,23 @@ _OPENING = 16  # tokens at the end of a prompt in which that stands
 _CALL = make_call(TOOL.name, {"word": "sky"}, "call00001")
 
 
-@dataclass(frozen=True, slots=True)
-class AssistantTurn:
-    """A sampled turn, read. `content` is the text without tool calls and special tokens, but with the thinking.
-
-    `invalid_tool_calls` are the calls that cannot be read, with the text that the model wrote. A call's id is the one
-    that the model wrote, or else nine characters made of the turn's tokens and the call's place, so that equal turns
-    have equal ids.
-    """
-
-    content: str
-    tool_calls: tuple[ToolCall, ...]
-    invalid_tool_calls: tuple[InvalidToolCall, ...]
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """The sentences for the model, one about each call that cannot be read."""
-        return tuple(each["error"] for each in self.invalid_tool_calls)
-
-    def message(self) -> Message:
-        """Return the turn as a message of role `assistant`."""
-        message: Message = {"role": "assistant", "content": self.content}
-        if self.tool_calls:
-            message["tool_calls"] = list(self.tool_calls)
-        if self.invalid_tool_calls:
-            message["invalid_tool_calls"] = list(self.invalid_tool_calls)
-        return message
-
-
 class Chat(ABC):
     """Base class of chats, which turn messages into token ids and sampled tokens into turns.
 
-    `stop_token_ids` are the tokens that end a turn: an engine must stop at each of them.
+    `stop_token_ids` are the tokens that end a turn: an engine must stop at each of them. `format` is that of tool
+    calls, whose marks are kept in what is read, also where they are special tokens.
     """
 
     stop_token_ids: tuple[int, ...]
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, tool_format: ToolFormat) -> None:
         self._tokenizer = tokenizer
-        self._format = tool_format
+        self.format = tool_format
         self._marks = Marks(tokenizer)
         self._cached_prompt = lru_cache(maxsize=256)(lambda key: tuple(self._prompt(json.loads(key))))
         self._special = {i for name, i in self._marks.special.items() if name not in CHANNELS}
         of_calls = {self._marks.special.get(name) for name in tool_format.marks}
         self._dropped = self._special - of_calls
-
-    @property
-    def tool_format(self) -> str:
-        """The name of the format in which tool calls are read."""
-        return self._format.name
-
-    @property
-    def tool_marks(self) -> tuple[str, ...]:
-        """The marks of that format: they are kept in what is read, also where they are special tokens."""
-        return self._format.marks
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
         """Return the token ids of a prompt that describes the tools, up to where the model's turn begins."""
@@ -129,7 +92,8 @@ class Chat(ABC):
     def read(self, token_ids: Sequence[int], *, opened: bool = False) -> AssistantTurn:
         """Read a sampled turn, with its stop token or without. Whatever the model wrote, nothing is raised.
 
-        `opened` is that of `text`.
+        `opened` is that of `text`. A call has the id that the model wrote, or else nine characters made of the turn's
+        tokens and the call's place, so that equal turns have equal ids.
         """
         ids = [int(i) for i in token_ids]
         while ids and ids[-1] in self.stop_token_ids:
@@ -138,23 +102,18 @@ class Chat(ABC):
         if len(text) > MAX_CHARACTERS:
             why = f"the turn is longer than {MAX_CHARACTERS} characters and was not read"
             return AssistantTurn(text, (), ({"text": "", "error": why, "position": None},))
-        parsed = self._parse(text)
+        thoughts = part(text).thinking  # calls in thoughts are thoughts
+        parsed = self.format.parse(text[len(thoughts) :])
         stem = hashlib.sha256(",".join(map(str, ids)).encode()).hexdigest()[:7]
         taken: set[str] = set()
-        calls = tuple(_with_id(call, taken, f"{stem}{place:02d}") for place, call in enumerate(parsed.calls))
-        return AssistantTurn(parsed.content, calls, parsed.invalid)
+        calls = tuple(_with_id(call, taken, f"{stem}{place:02d}") for place, call in enumerate(parsed.tool_calls))
+        return replace(parsed, content=thoughts + parsed.content, tool_calls=calls)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Return the exact text of token ids, with special tokens."""
         return str(
             self._tokenizer.decode(list(token_ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         )
-
-    def _parse(self, text: str) -> Parsed:
-        """Find the calls in a text, in its answer alone: those in thoughts are thoughts."""
-        thoughts = part(text).thinking
-        parsed = self._format.parse(text[len(thoughts) :])
-        return replace(parsed, content=thoughts + parsed.content)
 
 
 def _with_id(call: ToolCall, taken: set[str], default: str) -> ToolCall:
@@ -286,7 +245,7 @@ class PlainChat(Chat):
                 fix="set eos_token in the model's tokenizer_config.json",
             )
         shielded, mark = self._marks.shield([message])
-        text = self._format.write(shielded[0]["content"], shielded[0].get("tool_calls", []))
+        text = self.format.write(shielded[0]["content"], shielded[0].get("tool_calls", []))
         return [*self._marks.encode(text, mark=mark), self.stop_token_ids[0]]
 
 

@@ -5,8 +5,8 @@
   `<|python_tag|>`
 - `mistral`: `[TOOL_CALLS][{"name": ..., "arguments": {...}}, ...]`, or `[TOOL_CALLS]name[ARGS]{...}`
 
-Parsing never raises. A call that cannot be read becomes an invalid call, with a sentence for the model about what is
-wrong; the calls beside it count.
+Parsing never raises, and a call has the id that the model wrote, or else an empty one. A call that cannot be read
+becomes an invalid call, with a sentence for the model about what is wrong; the calls beside it count.
 """
 
 from __future__ import annotations
@@ -18,24 +18,33 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlft.messages import MAX_CALLS, CallError, as_call, read_json
-from rlft.types import InvalidToolCall, ToolCall
+from rlft.types import InvalidToolCall, Message, ToolCall
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
-    """A turn taken apart into content and calls. A call has the id that the model wrote, or else an empty one.
+class AssistantTurn:
+    """A turn, read: the text without tool calls and special tokens, but with the thinking, and the calls.
 
-    `invalid` are the calls that could not be read, with what the model wrote, no letter of which is in the content.
+    `invalid_tool_calls` are those that cannot be read, with what the model wrote, no letter of which is in the content.
     """
 
     content: str
-    calls: tuple[ToolCall, ...] = ()
-    invalid: tuple[InvalidToolCall, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    invalid_tool_calls: tuple[InvalidToolCall, ...] = ()
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """The sentences for the model, one about each call that could not be read."""
-        return tuple(each["error"] for each in self.invalid)
+        """The sentences for the model, one about each call that cannot be read."""
+        return tuple(each["error"] for each in self.invalid_tool_calls)
+
+    def message(self) -> Message:
+        """Return the turn as a message of role `assistant`."""
+        message: Message = {"role": "assistant", "content": self.content}
+        if self.tool_calls:
+            message["tool_calls"] = list(self.tool_calls)
+        if self.invalid_tool_calls:
+            message["invalid_tool_calls"] = list(self.invalid_tool_calls)
+        return message
 
 
 class Reading:
@@ -82,9 +91,9 @@ class Reading:
         except CallError as error:
             self.problem(error, start, end)
 
-    def done(self, content: str) -> Parsed:
+    def done(self, content: str) -> AssistantTurn:
         """Return what was collected, with the content."""
-        return Parsed(content, tuple(self._calls), tuple(self._invalid))
+        return AssistantTurn(content, tuple(self._calls), tuple(self._invalid))
 
 
 _SPACE = re.compile(r"\s*")
@@ -103,11 +112,11 @@ class ToolFormat:
 
     name: str
     marks: tuple[str, ...]
-    parse: Callable[[str], Parsed]
+    parse: Callable[[str], AssistantTurn]
     write: Callable[[str, Sequence[ToolCall]], str]
 
 
-def _parse_hermes(text: str) -> Parsed:
+def _parse_hermes(text: str) -> AssistantTurn:
     opening, closing = "<tool_call>", "</tool_call>"
     reading, rest, position = Reading(text), list[str](), 0
     while (start := text.find(opening, position)) >= 0:
@@ -137,12 +146,12 @@ def _write_hermes(content: str, calls: Sequence[ToolCall]) -> str:
     return "\n".join([content, *tags] if content or not tags else tags)
 
 
-def _parse_llama3(text: str) -> Parsed:
+def _parse_llama3(text: str) -> AssistantTurn:
     tag = "<|python_tag|>"
     is_bare = bool(_BARE_CALL.match(text))
     start = 0 if is_bare else text.find(tag)
     if start < 0:
-        return Parsed(text)
+        return AssistantTurn(text)
     reading, position = Reading(text), _skip(text, start if is_bare else start + len(tag))
     content = text[:start]
     if position == len(text):
@@ -154,7 +163,7 @@ def _parse_llama3(text: str) -> Parsed:
             reading.problem(error, start, len(text))
             break
         if is_bare and not _is_call(value):
-            return Parsed(text)  # JSON that is no call is an answer
+            return AssistantTurn(text)  # JSON that is no call is an answer
         end, position = position, _skip(text, position)
         is_separated = text[position : position + 1] == ";"
         reading.add(value, start, position + 1 if is_separated else end)  # with its `;`, which no other call has
@@ -179,7 +188,7 @@ def _write_llama3(content: str, calls: Sequence[ToolCall]) -> str:
     return f"{content}<|python_tag|>{written}" if content and calls else content + written
 
 
-def _parse_mistral(text: str) -> Parsed:
+def _parse_mistral(text: str) -> AssistantTurn:
     opening = "[TOOL_CALLS]"
     start = text.find(opening)
     reading, rest = Reading(text), [text[:start] if start >= 0 else text]
@@ -220,7 +229,9 @@ def _write_mistral(content: str, calls: Sequence[ToolCall]) -> str:
 HERMES = ToolFormat("hermes", ("<tool_call>", "</tool_call>"), _parse_hermes, _write_hermes)
 LLAMA3 = ToolFormat("llama3", ("<|python_tag|>",), _parse_llama3, _write_llama3)
 # For prompts without tools: text that is JSON is an answer then, whatever its keys are.
-LLAMA3_TAGGED = replace(LLAMA3, parse=lambda text: Parsed(text) if _BARE_CALL.match(text) else _parse_llama3(text))
+LLAMA3_TAGGED = replace(
+    LLAMA3, parse=lambda text: AssistantTurn(text) if _BARE_CALL.match(text) else _parse_llama3(text)
+)
 MISTRAL = ToolFormat("mistral", ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"), _parse_mistral, _write_mistral)
 FORMATS = {each.name: each for each in (HERMES, LLAMA3, MISTRAL)}
 

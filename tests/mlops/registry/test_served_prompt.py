@@ -49,7 +49,7 @@ def task(*messages):
 def shown(environment, tokenizer):
     """The contents of context.json, as a version has them."""
     context = shown_context(environment, HarnessConfig(), [task({"role": "user", "content": "q"})], tokenizer)
-    return json.loads(json.dumps(context.to_json()))
+    return json.loads(json.dumps(context.model_dump(mode="json")))
 
 
 def served(tokenizer, messages, context):

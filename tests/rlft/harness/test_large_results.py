@@ -52,7 +52,7 @@ def test_what_is_no_text_is_told_as_before():
             return 3
 
     [rollout] = play(Odd(), say("", "read"), say("more"), say("done"), longest=1000)
-    assert heard(rollout) == ["error: TypeError: the tool returned object, which is neither text nor JSON"]
+    assert heard(rollout) == ["error: PydanticSerializationError: Unable to serialize unknown type: <class 'object'>"]
     assert rollout.error is not None
     assert "returned 3, not text or a message" in str(rollout.error)
 

@@ -49,7 +49,7 @@ def test_prompt_tools_and_how_they_are_written():
     assert search["function"]["parameters"]["properties"]["query"]["description"] == "words"
     assert (shown.tools_in, shown.tool_format, shown.tool_marks) == ("chat_template", "mistral", MISTRAL.marks)
     assert (shown.max_turns, shown.examples) == (3, 0)
-    assert shown.to_json()["tools"] == [search]
+    assert shown.model_dump(mode="json")["tools"] == [search]
 
 
 def test_of_a_context_that_depends_on_the_task_the_tools_are_kept():
@@ -79,7 +79,7 @@ def test_of_several_that_show_the_same_that_is_kept():
     tokenizer = make_tokenizer(MISTRAL.name)
     alone = shown_context(Searching(), HarnessConfig(), tasks(2), tokenizer)
     assert shown_context(several, HarnessConfig(), of_members(2, "one", "two"), tokenizer) == alone
-    assert "members" not in alone.to_json()
+    assert "members" not in alone.model_dump(mode="json")
 
 
 def test_of_several_that_differ_nothing_stands_before_a_prompt():
@@ -87,7 +87,7 @@ def test_of_several_that_differ_nothing_stands_before_a_prompt():
     found = shown_context(several, HarnessConfig(), of_members(2, "plain", "search"), make_tokenizer(MISTRAL.name))
     assert (found.system_prompt, found.tools, found.depends_on_task, found.max_turns) == ("", (), True, 3)
     assert "several environments (plain, search)" in found.note
-    stored = found.to_json()["members"]
+    stored = found.model_dump(mode="json")["members"]
     assert stored["plain"]["tools"] == []
     assert [tool["function"]["name"] for tool in stored["search"]["tools"]] == ["search"]
     assert stored["search"]["system_prompt"] == "Be brief."

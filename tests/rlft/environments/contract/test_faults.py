@@ -198,7 +198,4 @@ def test_a_time_out_names_the_line_that_waits():
         [Part("r", make_task(), as_script("x"))], Waits(), HarnessConfig(tool_timeout_seconds=0.1)
     )
     line = inspect.getsourcelines(Waits.setup)[1] + 1
-    assert (
-        str(rollout.error)
-        == f"setup: TimeoutError: longer than 0.1 s, at {Path(__file__).relative_to(Path.cwd())}:{line}"
-    )
+    assert str(rollout.error) == f"setup: Late: longer than 0.1 s, at {Path(__file__).relative_to(Path.cwd())}:{line}"

@@ -121,7 +121,7 @@ def test_tokens_are_those_of_rendering_the_whole_history(name):
         history += [message, *new]
         text = render(tokenizer, tokenizer.chat_template, history, [SEARCH], add_generation_prompt=True)
         assert ids == tokenizer(text, add_special_tokens=False).input_ids
-    assert chat.tool_format == FORMAT[name]
+    assert chat.format.name == FORMAT[name]
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -24,7 +24,7 @@ def test_what_is_written_is_read(name, content, calls):
     tool_format = FORMATS[name]
     parsed = tool_format.parse(tool_format.write(content, calls))
     assert parsed.content == content
-    assert names_and_arguments(parsed.calls) == names_and_arguments(calls)
+    assert names_and_arguments(parsed.tool_calls) == names_and_arguments(calls)
     assert parsed.problems == ()
 
 
@@ -33,7 +33,7 @@ def test_what_is_written_is_read(name, content, calls):
 @given(parts=st.lists(st.sampled_from([*'{}[]":,;\\ \n1a', *HERMES.marks, *LLAMA3.marks, *MISTRAL.marks, '"name"'])))
 def test_nothing_raises(name, parts):
     parsed = FORMATS[name].parse("".join(parts))
-    assert all(isinstance(call["function"]["arguments"], dict) for call in parsed.calls)
+    assert all(isinstance(call["function"]["arguments"], dict) for call in parsed.tool_calls)
     assert all(problem for problem in parsed.problems)
 
 
@@ -66,11 +66,11 @@ pieces = st.lists(
 def test_no_letter_is_lost_of_what_cannot_be_read(name, parts):
     text = "".join(parts)
     parsed = FORMATS[name].parse(text)
-    for each in parsed.invalid:
+    for each in parsed.invalid_tool_calls:
         assert each["text"] in text
         assert each["position"] is None or 0 <= each["position"] <= len(each["text"])
-    if not parsed.calls:
-        assert letters(text) == letters(parsed.content, *(each["text"] for each in parsed.invalid))
+    if not parsed.tool_calls:
+        assert letters(text) == letters(parsed.content, *(each["text"] for each in parsed.invalid_tool_calls))
 
 
 unmarked = call.filter(lambda each: not any(mark in json.dumps(each) for mark in (*MARKS, "</tool_call>")))
@@ -83,11 +83,11 @@ def test_the_text_of_a_call_that_was_cut_is_kept_as_it_was_written(name, content
     whole = FORMATS[name].write(content, [call])
     text = whole[: len(content) + int((len(whole) - len(content)) * end)]
     parsed = FORMATS[name].parse(text)
-    assert parsed.calls == ()
-    if not parsed.invalid:
+    assert parsed.tool_calls == ()
+    if not parsed.invalid_tool_calls:
         assert parsed.content == text  # cut before it was a call
         return
-    (broken,) = parsed.invalid
+    (broken,) = parsed.invalid_tool_calls
     assert parsed.content == content
     assert text.removesuffix(broken["text"]) in (content, f"{content}\n")
     assert text.endswith(broken["text"])
@@ -128,7 +128,7 @@ SEARCH = '{"name": "search", "arguments": {"query": "sky"}}'
 )
 def test_forms_of_calls(tool_format, text, content, names):
     parsed = tool_format.parse(text)
-    assert (parsed.content, [call["function"]["name"] for call in parsed.calls]) == (content, names)
+    assert (parsed.content, [call["function"]["name"] for call in parsed.tool_calls]) == (content, names)
     assert parsed.problems == ()
 
 
@@ -144,14 +144,14 @@ def test_forms_of_calls(tool_format, text, content, names):
 )
 def test_arguments(arguments, read):
     parsed = HERMES.parse(hermes(f'{{"name": "f", "arguments": {arguments}}}'))
-    assert names_and_arguments(parsed.calls) == [("f", read)]
+    assert names_and_arguments(parsed.tool_calls) == [("f", read)]
     assert (parsed.content, parsed.problems) == ("", ())
 
 
 def test_ids_that_the_model_wrote_are_kept():
-    assert [call["id"] for call in MISTRAL.parse("[TOOL_CALLS]g[CALL_ID]x1[ARGS]{}").calls] == ["x1"]
-    assert [call["id"] for call in MISTRAL.parse('[TOOL_CALLS][{"name": "f", "id": "abc"}]').calls] == ["abc"]
-    assert [call["id"] for call in HERMES.parse(hermes('{"name": "f"}')).calls] == [""]
+    assert [call["id"] for call in MISTRAL.parse("[TOOL_CALLS]g[CALL_ID]x1[ARGS]{}").tool_calls] == ["x1"]
+    assert [call["id"] for call in MISTRAL.parse('[TOOL_CALLS][{"name": "f", "id": "abc"}]').tool_calls] == ["abc"]
+    assert [call["id"] for call in HERMES.parse(hermes('{"name": "f"}')).tool_calls] == [""]
 
 
 @pytest.mark.parametrize(
@@ -186,14 +186,14 @@ def test_problems(body, problem):
     parsed = HERMES.parse(f"Look.\n{hermes(body)}\n{hermes(SEARCH)}")
     assert len(parsed.problems) == 1
     assert problem in parsed.problems[0]
-    assert [call["function"]["name"] for call in parsed.calls] == ["search"]  # the other call stands
+    assert [call["function"]["name"] for call in parsed.tool_calls] == ["search"]  # the other call stands
     assert parsed.content == "Look."
 
 
 def test_the_place_is_marked_where_it_is_shown():
     body = '{"name": "search", "arguments": {"query": "abc}}'
     parsed = HERMES.parse(f"Look.\n{hermes(body)}\n{hermes(SEARCH)}")
-    (broken,) = parsed.invalid
+    (broken,) = parsed.invalid_tool_calls
     # the string is not closed before the line ends, at the 49th character of the call, behind <tool_call> and a newline
     assert broken["text"] == hermes(body)
     assert broken["position"] == len("<tool_call>\n") + 48
@@ -202,7 +202,7 @@ def test_the_place_is_marked_where_it_is_shown():
         "tool call 1 is not JSON: Invalid control character at character 49, marked >>>: "
         '{"name": "search", "arguments": {"query": "abc}}>>>\\n</tool_call>\\n<tool_...'
     )
-    (cut,) = LLAMA3.parse('{"name": "search", "parameters": {"query": "abc').invalid
+    (cut,) = LLAMA3.parse('{"name": "search", "parameters": {"query": "abc').invalid_tool_calls
     assert cut["error"] == (
         "tool call 1 is not JSON: Unterminated string starting at character 44, marked >>>: "
         '{"name": "search", "parameters": {"query": >>>"abc'
@@ -213,7 +213,9 @@ def test_the_place_is_marked_where_it_is_shown():
 
 
 def test_several_problems_of_one_text_keep_it_once():
-    (first, second, third) = MISTRAL.parse('a[TOOL_CALLS][{"nme": 1}, {"x": 2}] b [TOOL_CALLS]{"name": 3}').invalid
+    (first, second, third) = MISTRAL.parse(
+        'a[TOOL_CALLS][{"nme": 1}, {"x": 2}] b [TOOL_CALLS]{"name": 3}'
+    ).invalid_tool_calls
     assert (first["text"], second["text"]) == ('[TOOL_CALLS][{"nme": 1}, {"x": 2}]', "")
     assert (third["text"], third["position"]) == ('[TOOL_CALLS]{"name": 3}', None)
 
@@ -222,7 +224,7 @@ def test_several_problems_of_one_text_keep_it_once():
 def test_calls_beyond_the_limit_are_kept_as_text_and_are_no_content(tool_format):
     text = tool_format.write("Look.", [make_call("f", {"n": n}, "") for n in range(MAX_CALLS + 2)])
     parsed = tool_format.parse(text)
-    (rest,) = parsed.invalid
+    (rest,) = parsed.invalid_tool_calls
     assert parsed.content == "Look."
     assert '"n": 64' in rest["text"]
     assert '"n": 65' in rest["text"]
@@ -231,7 +233,7 @@ def test_calls_beyond_the_limit_are_kept_as_text_and_are_no_content(tool_format)
 @pytest.mark.parametrize("end", ["", "\n</tool_", "\n"])
 def test_a_call_that_is_cut_off_is_no_call(end):
     parsed = HERMES.parse(f"Look.\n<tool_call>\n{SEARCH}{end}")
-    assert parsed.calls == ()
+    assert parsed.tool_calls == ()
     assert parsed.problems == ("tool call 1 is not closed with </tool_call>",)
     assert parsed.content == "Look."
 
@@ -261,7 +263,7 @@ def test_problems_of_the_other_forms(tool_format, text, problem):
 def test_only_so_many_calls_are_read(tool_format):
     call = make_call("f", {}, "")
     parsed = tool_format.parse(tool_format.write("", [call] * 1000))
-    assert len(parsed.calls) == MAX_CALLS
+    assert len(parsed.tool_calls) == MAX_CALLS
     assert parsed.problems == (f"only the first {MAX_CALLS} tool calls of a turn are read",)
 
 
@@ -275,7 +277,7 @@ def test_nesting_is_read_up_to_its_limit():
 def test_that_there_are_too_many_calls_is_said_once():
     call = make_call("f", {}, "")
     parsed = MISTRAL.parse(MISTRAL.write("", [call] * 1000) * 2)
-    assert len(parsed.calls) == MAX_CALLS
+    assert len(parsed.tool_calls) == MAX_CALLS
     assert parsed.problems == (f"only the first {MAX_CALLS} tool calls of a turn are read",)
 
 
@@ -295,4 +297,4 @@ def test_that_there_are_too_many_calls_is_said_once():
 )
 def test_a_million_characters_are_read_quickly(text):
     for tool_format in FORMATS.values():
-        assert len(tool_format.parse(text).calls) <= MAX_CALLS
+        assert len(tool_format.parse(text).tool_calls) <= MAX_CALLS
