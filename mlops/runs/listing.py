@@ -180,12 +180,13 @@ def _run(listing: Listing, run: LocalRun) -> ListedRun:
     ids = [known["mlflow_run_id"] for known in run.attempts if known.get("mlflow_run_id")]
     ids += mlflow_ids(own_words)
     status = status_of(attempts, goes_on(run.folder), summary, own_words)
+    again = resume_command(run.name, None) if run.pipeline == PIPELINE else str(own_words.get("command") or "")
     return ListedRun(
         run.name,
         attempts,
         status,
         sum(own_tokens) if own_tokens else None,
-        again=_again(run.name, run.pipeline, own_words) if status == "interrupted" else "",
+        again=again if status == "interrupted" else "",
         gpu_hours=sum(hours) if hours else None,
         sweep=str((run.parameters.get("labels") or {}).get("parent") or ""),
         mlflow_runs=tuple(dict.fromkeys(ids)),
@@ -197,11 +198,6 @@ def _attempt(pipeline: str, known: Mapping[str, Any]) -> Attempt:
     began, ended = datetime.fromisoformat(known["began"]), known["ended"]
     seconds = max(0.0, (datetime.fromisoformat(ended) - began).total_seconds()) if ended else 0.0
     return Attempt(known["id"], known["name"], known["status"], began, seconds, pipeline)
-
-
-def _again(name: str, pipeline: str, told: Mapping[str, Any]) -> str:
-    """Return the command that goes on with a run; empty for an evaluation or a replay that has not `told` its own."""
-    return resume_command(name, None) if pipeline == PIPELINE else str(told.get("command") or "")
 
 
 def status_of(

@@ -109,16 +109,13 @@ def _examples(run: Run, tasks: TaskSet | None) -> tuple[list[Attempt], list[Atte
     rollouts, rewards = (run.output(stored, TRAINED) for stored in (ROLLOUTS, REWARDS))
     if rollouts is None or rewards is None or tasks is None:
         return [], []
-    by_id, scored = tasks.by_id(), {reward.rollout_id: reward for reward in rewards if reward.total is not None}
-    rows = [row for row in rollouts if row.rollout_id in scored and _is_test(by_id.get(row.task_id))]
+    scored = {reward.rollout_id: reward for reward in rewards if reward.total is not None}
+    by_id = {task.id: task for task in tasks.split("test")}
+    rows = [row for row in rollouts if row.rollout_id in scored and row.task_id in by_id]
     rows.sort(key=lambda row: (-scored[row.rollout_id].total, row.rollout_id))
     made = [_attempt(row, scored[row.rollout_id], by_id[row.task_id]) for row in rows]
     half = min(EXAMPLES, (len(made) + 1) // 2)
     return made[:half], list(reversed(made[half:]))[:EXAMPLES]
-
-
-def _is_test(task: Any) -> bool:
-    return task is not None and task.split == "test"
 
 
 def _attempt(rollout: Any, reward: Any, task: Any) -> Attempt:
@@ -152,14 +149,11 @@ def _lineage(run: Run, summary: Summary, tasks: TaskSet | None, code: Mapping[st
         *code.items(),
     ]
     if tasks:
-        found += [("fingerprint of the tasks", tasks.fingerprint), ("source of the tasks", _source(tasks.notes))]
+        source = json.dumps((tasks.notes.get("tasks") or {}).get("source", ""), ensure_ascii=False)
+        found += [("fingerprint of the tasks", tasks.fingerprint), ("source of the tasks", source)]
     if promotion.version:
         found.append(("version", f"models:/{promotion.name}/{promotion.version}"))
     return found
-
-
-def _source(notes: Mapping[str, Any]) -> str:
-    return json.dumps((notes.get("tasks") or {}).get("source", ""), ensure_ascii=False)
 
 
 def _commands(name: str, summary: Summary) -> list[str]:

@@ -68,16 +68,13 @@ def begun_with(attempts: Sequence[PipelineRunResponse]) -> dict[str, str]:
     for attempt in reversed(attempts):
         steps = list(Client().list_run_steps(pipeline_run_id=attempt.id, size=10_000))
         for kind in _TOLD:
-            one = next((step for step in steps if _is(step, kind) and step.status.is_successful), None)
+            named = (step for step in steps if f"{step.name}_".startswith(f"{kind}_"))
+            one = next((step for step in named if step.status.is_successful), None)
             if one is not None:
                 found = fingerprints_in(Client().get_run_step(one.id).config.parameters) | found
         if len(found) == len(_KINDS):
             break
     return found
-
-
-def _is(step: StepRunResponse, kind: str) -> bool:
-    return step.name == kind or step.name.startswith(f"{kind}_")
 
 
 def fingerprints_in(parameters: Mapping[str, object]) -> dict[str, str]:
@@ -191,25 +188,17 @@ def _made(step: StepRunResponse) -> list[ArtifactVersionResponse]:
     return [artifact for artifacts in step.outputs.values() for artifact in artifacts]
 
 
-def _outputs(step: StepRunResponse) -> set[str]:
-    return {str(artifact.id) for artifact in _made(step)}
-
-
-def _inputs(step: StepRunResponse) -> set[str]:
-    return {str(artifact.id) for artifacts in step.inputs.values() for artifact in artifacts}
-
-
 def _is_in(error: DamagedError, uri: str) -> bool:
     return error.where == uri or error.where.startswith(f"{uri}/")
 
 
 def _after(steps: Mapping[str, StepRunResponse], changed: set[str]) -> set[str]:
     """Return the steps that use results of these, or results of such steps."""
-    later: set[str] = set()
-    artifacts = {artifact for name in changed for artifact in _outputs(steps[name])}
-    while found := {name for name, step in steps.items() if _inputs(step) & artifacts} - later:
+    used = {name: {read.id for given in step.inputs.values() for read in given} for name, step in steps.items()}
+    later, artifacts = set[str](), {made.id for name in changed for made in _made(steps[name])}
+    while found := {name for name, inputs in used.items() if inputs & artifacts} - later:
         later |= found
-        artifacts |= {artifact for name in found for artifact in _outputs(steps[name])}
+        artifacts |= {made.id for name in found for made in _made(steps[name])}
     return later
 
 

@@ -245,7 +245,7 @@ def check_server(address: str) -> None:
     try:
         _ = Client().active_user  # asks the server
     except Exception as cause:  # whatever its client raises
-        what = f"ZenML's server does not answer, or does not know you: {_line(cause)}"
+        what = f"ZenML's server does not answer, or does not know you: {' '.join(str(cause).split())[:200]}"
         raise StackError(what, where="server", fix=f"{login} --refresh") from None
 
 
@@ -268,7 +268,3 @@ def check_secrets(configs: Mapping[str, Mapping[str, Any]]) -> None:
             options = "--private " * (name == _PRIVATE and verb == "create")
             fix = f"zenml secret {verb} {name} {options}--interactive, with the keys {' and '.join(sorted(keys))}"
             raise StackError(lacks, where=places, fix=fix)
-
-
-def _line(cause: Exception) -> str:
-    return " ".join(str(cause.args[0] if cause.args else cause).split())[:200]

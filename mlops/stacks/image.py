@@ -190,11 +190,13 @@ def _named(config: Config) -> Iterator[tuple[str, Path]]:
 
     A module in the clone of rlft is left out: it is found by its name in the image, too. So is an installed package.
     """
+    here = Path.cwd()
     for code in code_of(config):
-        if code.file is None or (code.is_module and (is_installed(code.file) or _is_in_clone(code.file))):
+        if (file := code.file) is None:
             continue
-        if code.file.exists() or not code.file.is_absolute():
-            yield code.setting, _from_here(code.file)
+        is_found = code.is_module and (is_installed(file) or file.resolve().is_relative_to(PROJECT))
+        if not is_found and (file.exists() or not file.is_absolute()):
+            yield code.setting, file.relative_to(here) if file.is_relative_to(here) else file
     sources = config.tasks.sources()
     named = {
         **{f"{section}.path": source.path for section, source in sources.items()},
@@ -208,13 +210,3 @@ def _named(config: Config) -> Iterator[tuple[str, Path]]:
         if name and (Path(name).exists() or (setting in must and not Path(name).is_absolute())):
             yield setting, Path(name)
     yield from (("environment.kwargs", file) for file in named_files(config.environment.kwargs))
-
-
-def _is_in_clone(file: Path) -> bool:
-    return file.resolve().is_relative_to(PROJECT)
-
-
-def _from_here(file: Path) -> Path:
-    """Return a path as it is named in the working directory, where it lies below that."""
-    here = Path.cwd()
-    return file.relative_to(here) if file.is_relative_to(here) else file

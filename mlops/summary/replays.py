@@ -118,7 +118,10 @@ def _rescored(found: Mapping[str, Any]) -> Iterator[Block]:
     )
     if errored := total["errored_after"]:
         yield Caution(f"{errored} attempts have no score; under the reward of the run it is {total['errored_before']}.")
-    yield _means_table(total)
+    names = dict.fromkeys([*total["before"], *total["after"]])
+    means = {side: {name: f"{mean[0]:.3f}" for name, mean in total[side].items() if mean} for side in _SIDES}
+    rows = tuple((name, *(means[side].get(name, "") for side in _SIDES)) for name in names)
+    yield Table("Means over all attempts", ("", "reward of the run", "new reward"), rows)
     if gain := found["gain"]:
         sides = [f"{_interval(gain[side])} {words}" for side, words in _SIDES.items() if gain.get(side)]
         yield f"The trained model minus the one that training started from, in {gain['metric']}: {'; '.join(sides)}."
@@ -135,16 +138,6 @@ def _order(total: Mapping[str, Any]) -> str:
 
 
 _SIDES = {"before": "under the reward of the run", "after": "under the new one"}
-
-
-def _means_table(total: Mapping[str, Any]) -> Table:
-    names = dict.fromkeys([*total["before"], *total["after"]])
-    rows = tuple((name, *(_mean(total[side].get(name)) for side in _SIDES)) for name in names)
-    return Table("Means over all attempts", ("", "reward of the run", "new reward"), rows)
-
-
-def _mean(found: Any) -> str:
-    return "" if found is None else f"{found[0]:.3f}"
 
 
 def _retrained(found: Mapping[str, Any]) -> Iterator[Block]:
