@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 from functools import partial
 
@@ -21,7 +20,7 @@ from cli.options import (
 )
 from cli.result import finish, run_to_end, with_weights
 from cli.start import check_start, say_start
-from cli.sweep import PARENT, Sweep, run_sweep
+from cli.sweep import run_sweep
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed, resume_command
 from mlops.runs.identity import users_commits
@@ -54,14 +53,18 @@ def run(
             if summary is not None or as_json:
                 fix = "leave it out: each run has its own, and `rlft compare --json` has all of them"
                 raise ConfigError("a sweep has no summary", where="--summary, --json", fix=fix)
-            run_sweep(Sweep(config, sweep, overrides or [], stack, no_cache, name, tags or [], verbose))
+            options = [*(["--no-cache"] if no_cache else []), *(["--verbose"] if verbose else [])]
+            options += [
+                *(["--stack", stack] if stack else []),
+                *(part for tag in tags or [] for part in ("--tag", tag)),
+            ]
+            run_sweep(config, sweep, overrides or [], name, options)
         home = find_home()
         settings = load_config(config, overrides)
         say_start(settings.name)
         check_start(settings, home, stack=stack)
         commits = users_commits(config, settings)
-        given, parent = {"name": name, "tags": tags or [], "overrides": overrides or []}, os.environ.get(PARENT, "")
-        labels = make_labels(settings.name, **given, commits=commits, parent=parent)
+        labels = make_labels(settings.name, name=name, tags=tags or [], overrides=overrides or [], commits=commits)
         tracking_uri = _connect(home, settings, stack)
         folder = home.run_folder(labels.name, shared=stack is not None)
         held.enter_context(claimed(folder))  # first: nobody else can take the name after the check

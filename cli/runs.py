@@ -60,7 +60,7 @@ def show_runs(console: Terminal, runs: list[ListedRun], limit: int) -> None:
     widths = [width_of(texts) for texts in zip(_COLUMNS, *cells, strict=True)]
     console.print(_row(_COLUMNS, widths, ["bold"] * len(_COLUMNS)))
     for run, texts in zip(shown, cells, strict=True):
-        console.print(called(run), soft_wrap=True)
+        console.print(run.name, soft_wrap=True)
         console.print(_row(texts, widths, [_style(run, heading) for heading in _COLUMNS]))
     for run in (each for each in shown if each.status == "interrupted"):
         way_on = f"this goes on with it: {run.again}" if run.again else "giving its command again goes on with it"
@@ -81,11 +81,6 @@ def _row(texts: Iterable[str], widths: Iterable[int], styles: Iterable[str]) -> 
         table.add_column(width=width, overflow="fold")
     table.add_row(*map(styled, texts, styles))
     return Padding(table, (0, 0, 0, 2))
-
-
-def called(run: ListedRun) -> str:
-    """Return its name, and the sweep that it is one of."""
-    return f"{run.name} (in {run.sweep})" if run.sweep else run.name
 
 
 def began(run: ListedRun) -> str:

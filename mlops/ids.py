@@ -18,7 +18,6 @@ KINDS = {EVALUATE: "an evaluation", RESCORE: "a rescoring", RETRAIN: "a retraini
 REPLAY_TAG = "replay_of"  # the key of the tag `replay_of=NAME`, and, after `rlft.`, of the tag of the MLflow run
 EXPERIMENT_TAG = "experiment"  # the key of the tag `experiment=NAME` that all runs of an experiment have
 RUN_TAG = "run"  # the key of the tag `run=NAME` that all attempts at a run have
-SWEEP_TAG = "rlft.sweep"  # of an MLflow run, with the name of the sweep that it is one of
 _RESUMED = "-resumed-"
 
 

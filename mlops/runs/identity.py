@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlops.home.folder import PROJECT
-from mlops.ids import SWEEP_TAG
 from mlops.runs.labels import Labels
 from rlft.config import Config
 from rlft.config.code import code_of
@@ -33,7 +32,6 @@ def identity_tags(config: Config, labels: Labels) -> dict[str, str]:
     """Return the tags that say who ran what; those of MLflow's own names are shown at the head of the run's page."""
     return {
         **labels.tags,
-        **({SWEEP_TAG: labels.parent} if labels.parent else {}),
         **source_tags(),
         "rlft.name": config.name,
         "rlft.environment": config.environment_name,

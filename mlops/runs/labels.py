@@ -6,8 +6,6 @@ run of the day has: `demo-seed=1-2026-11-26-9c1e`. Commands take the beginning o
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -57,16 +55,6 @@ def short_name(changes: Mapping[str, str]) -> str:
     return name
 
 
-def short_names(varied: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the short name of each of several changes; those that would be called the same get a digest of theirs."""
-    names = [short_name(changes) for changes in varied]
-    digests = ["-" + hashlib.sha256(json.dumps(list(each.items())).encode()).hexdigest()[:8] for each in varied]
-    return [
-        name if names.count(name) == 1 else name[: _LONGEST_NAME - len(digest)] + digest
-        for name, digest in zip(names, digests, strict=True)
-    ]
-
-
 def run_called(name: str) -> PipelineRunResponse | None:
     """Return the run that has this name in ZenML, whose set-up must be that of the run; `None` if none has."""
     from zenml.client import Client
@@ -79,15 +67,11 @@ LONGEST_TAG = 250  # characters
 
 
 class Labels(Section):
-    """The `name` of a run and `tags` that the user gave it, and `commits` as `users_commits` finds them.
-
-    `parent` is the name of the sweep that it is one of; empty without one.
-    """
+    """The `name` of a run and `tags` that the user gave it, and `commits` as `users_commits` finds them."""
 
     name: str
     tags: dict[str, str] = Field(default={})
     commits: dict[str, str] = Field(default={})
-    parent: str = ""
 
 
 def make_labels(
@@ -97,7 +81,6 @@ def make_labels(
     tags: Sequence[str],
     commits: dict[str, str],
     overrides: Sequence[str] = (),
-    parent: str = "",
 ) -> Labels:
     """Check what the user gave, and make labels of it. Raises RlftError.
 
@@ -111,7 +94,7 @@ def make_labels(
         name = default_name(experiment, overrides)
     else:
         _check_run_name(name)
-    return Labels(name=name, tags=given, commits=commits, parent=parent)
+    return Labels(name=name, tags=given, commits=commits)
 
 
 def labels_of(parameter: dict[str, Any] | None, run_name: str = "") -> Labels:

@@ -41,7 +41,7 @@ class ListedRun:
 
     `status` is that of its summary, or `running`, `failed`, `killed` or `finished`; an evaluation or a replay that was
     cut short is `interrupted`, as a run is that a signal has ended, and `again` is the command that goes on with it,
-    where it is known. `sweep` is the name of the sweep that it is one of, empty without one.
+    where it is known.
     """
 
     name: str
@@ -51,7 +51,6 @@ class ListedRun:
     gpu_hours: float | None = None
     mlflow_runs: tuple[str, ...] = ()
     summary: Summary | None = None
-    sweep: str = ""
     again: str = ""
 
     @property
@@ -87,7 +86,6 @@ class ListedRun:
         return {
             "name": self.name,
             "kind": self.kind,
-            "sweep": self.sweep or None,
             "began": self.began.isoformat(),
             "status": self.status,
             "again": self.again or None,
@@ -188,7 +186,6 @@ def _run(listing: Listing, run: LocalRun) -> ListedRun:
         sum(own_tokens) if own_tokens else None,
         again=again if status == "interrupted" else "",
         gpu_hours=sum(hours) if hours else None,
-        sweep=str((run.parameters.get("labels") or {}).get("parent") or ""),
         mlflow_runs=tuple(dict.fromkeys(ids)),
         summary=summary,
     )

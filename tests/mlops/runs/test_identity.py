@@ -45,8 +45,6 @@ def test_the_tags_say_who_ran_which_command(typed):
     assert tags["mlflow.user"] == getpass.getuser()
     assert tags["mlflow.source.name"].startswith("rlft run a.yaml --set ")  # the page shows what is behind a slash
     assert tags["team"] == "a"
-    assert "rlft.sweep" not in tags
-    assert identity_tags(load_config(TINY), LABELS.model_copy(update={"parent": "p"}))["rlft.sweep"] == "p"
 
 
 def test_a_run_that_a_program_began_has_no_command(monkeypatch):

@@ -177,22 +177,6 @@ def test_80_columns_have_room_for_all_that_is_known_of_a_run(made):
     assert "2 of 3 runs" in lines[-1]
 
 
-def test_runs_of_a_sweep_name_it(made):
-    result = Difference(metric="accuracy", before=0, after=1, mean=1, ci_low=0, ci_high=1, tasks=40)
-    for number, difference in ((1, None), (2, result)):
-        given = {"status": "improved", "mlflow_run_id": f"m{number}", "difference": difference}
-        made.attempt(f"r{number}", "completed", number, parent="seeds", **given)
-    made.attempt("alone", "completed", 5, status="improved", mlflow_run_id="m3")
-    listing = list_runs(made.home)
-    assert [(run["name"], run["sweep"]) for run in (each.as_json() for each in listing.runs)] == [
-        ("r1", "seeds"), ("r2", "seeds"), ("alone", None)
-    ]  # fmt: skip
-    text = StringIO()
-    show_runs(Terminal(file=text, width=80), listing.runs, limit=0)
-    names = [line.rstrip() for line in text.getvalue().splitlines() if not line.startswith("  ")]
-    assert names == ["r1 (in seeds)", "r2 (in seeds)", "alone"]
-
-
 def test_the_cost_names_what_is_known(made):
     made.attempt(
         "sums", "completed", 1, mlflow_run_id="m1", status="improved", noted={"tokens": 12_345, "gpu_hours": 1.5}
