@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_serializer, field_validator, model_validator
+from pydantic import Field, field_serializer, model_validator
 
 from rlft.config.section import (
     LARGEST_WEIGHT,
@@ -134,13 +134,6 @@ class RewardConfig(Workers):
         exclude_if=lambda members: members is None,
         description="Made of `environments`, and not to be written: the reward of each of several environments.",
     )
-
-    @field_validator("spec", mode="before")
-    @classmethod
-    def _is_read_already(cls, spec: Any) -> Any:
-        if isinstance(spec, str):
-            raise ValueError(f"{spec:.80} is a file's name, which is read from a config's file alone; give its content")
-        return spec
 
     @field_serializer("spec")
     def _as_written(self, spec: Specification | None) -> dict[str, Any] | None:

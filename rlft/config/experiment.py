@@ -158,9 +158,6 @@ class Config(Section):
                 raise ValueError("`members` of tasks and reward are made of `environments`; write these")
             return self
         for name, made in sections_of(self.environments).items():
-            if self.environment.kwargs and getattr(self, name) != made:  # a stored config that was changed
-                raise ValueError(f"{name} is made of `environments`; change it in environments.NAME.{name}")
-        for name, made in sections_of(self.environments).items():
             object.__setattr__(self, name, made)  # the section is frozen for everyone else
         if "environment" not in self.promotion.slices:
             slices = [*self.promotion.slices, "environment"]
@@ -216,19 +213,14 @@ def with_places(content: Mapping[str, Any]) -> dict[str, Any]:
         if is_stored:
             raise ValueError(f"environment.name: {SEVERAL} is made of `environments`; write these")
         return dict(content)
-    if is_stored:
-        return dict(content)
-    if both := [name for name in MADE_OF_SEVERAL if content.get(name) is not None]:
+    both = [name for name in MADE_OF_SEVERAL if content.get(name) is not None and not is_stored]
+    if both:
         raise ValueError(
             f"{', '.join(both)}: with `environments` each environment has its own, such as "
             f"environments.NAME.{both[0]}; move it there"
         )
-    return {
-        **content,
-        "environment": {"name": SEVERAL},
-        "tasks": {"source": "environments", "members": {}},
-        "reward": {},
-    }
+    places = {"environment": {"name": SEVERAL}, "tasks": {"source": "environments", "members": {}}, "reward": {}}
+    return {**content, **places}
 
 
 def sections_of(members: Mapping[str, MemberConfig]) -> dict[str, Section]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
@@ -46,10 +46,13 @@ class Section(BaseModel):
     )
 
 
-def changed(section: Section, *names: str) -> dict[str, Any]:
-    """Return {name: value} of those of the named settings that differ from their defaults."""
-    fields = type(section).model_fields
-    return {name: getattr(section, name) for name in names if getattr(section, name) != fields[name].default}
+def refuse_changed(section: Section, names: Iterable[str], reason: str) -> None:
+    """Raise ValueError if one of the named settings, which do nothing for this reason, differs from its default."""
+    for name in names:
+        value, default = getattr(section, name), type(section).model_fields[name].default
+        if value != default:
+            default = "null" if default is None else default
+            raise ValueError(f"{name}={value} does nothing with {reason}; leave it at its default, {default}")
 
 
 def check_name(name: str, *, slashes: bool = False) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import Field, ValidationError, create_model, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
-from rlft.config.section import MOST, Plain, Section, Text, changed, is_import_path
+from rlft.config.section import MOST, Plain, Section, Text, is_import_path, refuse_changed
 
 Level = Literal["token", "sequence"]
 Correction = Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
@@ -90,14 +90,9 @@ def _declared(classes: Mapping[str, Any]) -> dict[str, dict[str, FieldInfo]]:
 _DECLARED, _OF_ALGORITHMS = _declared(LOSSES), _declared(ALGORITHMS)
 
 
-def _merged(fields: Mapping[str, FieldInfo], setting: str) -> Any:
-    """Make one field of those with which several classes declare a setting. Raises TypeError if these differ."""
-    first, *others = fields.values()
-    if first.is_required():
-        raise TypeError(f"{setting}: the setting of a shipped class needs a default")
-    for other in others:
-        if (other.annotation, other.default, other.metadata) != (first.annotation, first.default, first.metadata):
-            raise TypeError(f"{setting}: two classes declare other types, bounds or defaults; give one another name")
+def _merged(fields: Mapping[str, FieldInfo]) -> Any:
+    """Make one field of those with which several classes declare a setting; they differ in their descriptions."""
+    first = next(iter(fields.values()))
     users: dict[str | None, list[str]] = {}
     for name, field in fields.items():
         users.setdefault(field.description, []).append(name)
@@ -107,7 +102,7 @@ def _merged(fields: Mapping[str, FieldInfo], setting: str) -> Any:
 
 
 def _with_settings(section: type[_Any], declared: _Fields) -> type[_Any]:
-    fields: dict[str, Any] = {setting: _merged(found, setting) for setting, found in declared.items()}
+    fields: dict[str, Any] = {setting: _merged(found) for setting, found in declared.items()}
     return create_model("DeclaredSettings", __base__=section, **fields)
 
 
@@ -121,16 +116,11 @@ class LossConfig(LossTerms, _with_settings(_Choice, _DECLARED)):
 
     @model_validator(mode="after")
     def _every_setting_has_an_effect(self) -> Self:
-        others = [setting for setting, losses in _DECLARED.items() if self.loss_type not in losses]
+        unused = [setting for setting, losses in _DECLARED.items() if self.loss_type not in losses]
         if is_import_path(self.loss_type):
-            unused = [(f"loss_type {self.loss_type}, whose settings stand in loss_kwargs", others)]
+            refuse_changed(self, unused, f"loss_type {self.loss_type}, whose settings stand in loss_kwargs")
         else:
-            unused = [(f"loss_type {self.loss_type}", others), (f"the shipped loss {self.loss_type}", ["loss_kwargs"])]
-        for reason, names in unused:
-            for name, value in changed(self, *names).items():
-                default = type(self).model_fields[name].default
-                default = "null" if default is None else default
-                raise ValueError(f"{name}={value} does nothing with {reason}; leave it at its default, {default}")
+            refuse_changed(self, [*unused, "loss_kwargs"], f"loss_type {self.loss_type}")
         return self
 
     @model_validator(mode="after")
@@ -309,8 +299,7 @@ class TrainingConfig(LossConfig, RoundsConfig, _with_settings(_Algorithm, _OF_AL
     def _suits_its_algorithm(self) -> Self:
         kind = ALGORITHMS[self.algorithm]
         unused = [*kind.unused, *(name for name, users in _OF_ALGORITHMS.items() if self.algorithm not in users)]
-        for name, value in changed(self, *unused).items():
-            raise ValueError(f"{name}={value} does nothing with algorithm {self.algorithm}; leave it at its default")
+        refuse_changed(self, unused, f"algorithm {self.algorithm}")
         if self.loss_type not in (kind.loss_types or LOSSES) and (
             kind.loss_types or not is_import_path(self.loss_type)
         ):

@@ -161,11 +161,8 @@ def check_target(target: Path) -> Path:
     Raises RlftError if something is there, except an empty folder.
     """
     resolved = target.expanduser().resolve()
-    if resolved.is_dir() and (taken := next(resolved.iterdir(), None)) is not None:
-        what = f"the folder is not empty: it holds {taken.name}"
-        raise RlftError(what, where=str(target), fix="name a new folder")
-    if resolved.exists() and not resolved.is_dir():
-        raise RlftError("this is a file", where=str(target), fix="name a new folder")
+    if resolved.exists() and not (resolved.is_dir() and not any(resolved.iterdir())):
+        raise RlftError("this is there already", where=str(target), fix="name a new folder")
     return resolved
 
 

@@ -115,7 +115,7 @@ def split_model(model: Any) -> SplitModel:
 
 
 @contextmanager
-def _probing(model: nn.Module) -> Iterator[None]:
+def probing(model: nn.Module) -> Iterator[None]:
     """Put the model in evaluation mode without gradient; modes and random numbers are as before afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     device = next(model.parameters()).device
@@ -133,7 +133,7 @@ def _gives_logits(model: Any, body: nn.Module, head: Head) -> bool:
     device = next(model.parameters()).device
     ids = (torch.arange(4, device=device) % model.config.get_text_config().vocab_size)[None]
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
-    with _probing(model):
+    with probing(model):
         return _close(head.logits(body(**inputs)[0]), model(**inputs).logits)
 
 

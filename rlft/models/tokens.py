@@ -124,10 +124,13 @@ def check_prompts(
     rendered = (render_prompt(tokenizer, messages) for _, messages in prompts) if encoded is None else encoded
     unreadable = list[str]()
     for (task_id, messages), ids in zip(prompts, rendered, strict=True):
-        if task_id in from_use and _lacks(tokenizer, messages, ids, from_use[task_id]):
+        if why := _unreadable(tokenizer, messages, ids, from_use.get(task_id, "")):
+            if task_id not in from_use:
+                fix = "give the task another prompt, or add the characters to policy.from_scratch.characters"
+                raise PolicyError(why, where=f"task {task_id}", fix=fix)
             unreadable.append(task_id)
         else:
-            lengths[task_id] = _check_prompt(tokenizer, task_id, messages, ids)
+            lengths[task_id] = len(ids)
         meter.add()
     if context_length is None:
         return PromptCheck(None, unreadable=tuple(unreadable))
@@ -151,25 +154,13 @@ def check_prompts(
     return PromptCheck(context_length, too_long, tuple(unreadable))
 
 
-def _lacks(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], ids: Sequence[int], answer: str) -> bool:
-    """Return whether a prompt or an answer has a character without a token, or the prompt no tokens."""
+def _unreadable(
+    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], ids: Sequence[int], answer: str
+) -> str:
+    """Return what keeps a prompt, which has these tokens, or its answer from being read; empty if nothing does."""
+    if not ids:
+        return "its prompt has no tokens"
     text = "\n".join(message["content"] for message in messages)
     unknown = tokenizer.unk_token_id in ids and unknown_characters(tokenizer, text)
-    return not ids or bool(unknown or unknown_characters(tokenizer, answer))
-
-
-def _check_prompt(
-    tokenizer: PreTrainedTokenizerBase, task_id: str, messages: Sequence[Message], ids: Sequence[int]
-) -> int:
-    """Return a prompt's number of tokens. Raises PolicyError if there are none, or one that the tokenizer lacks."""
-    where = f"task {task_id}"
-    if not ids:
-        raise PolicyError("its prompt has no tokens", where=where, fix="give the task a prompt")
-    text = "\n".join(message["content"] for message in messages)
-    if tokenizer.unk_token_id in ids and (unknown := unknown_characters(tokenizer, text)):
-        raise PolicyError(
-            f"the tokenizer has no token for {unknown}",
-            where=where,
-            fix="add the characters to policy.from_scratch.characters, or use a model whose tokenizer has them",
-        )
-    return len(ids)
+    unknown = unknown or unknown_characters(tokenizer, answer)
+    return f"the tokenizer has no token for {unknown}" if unknown else ""

@@ -70,7 +70,7 @@ def test_nothing_begins_if_one_of_the_configs_cannot_be_used(make_home):
     for values, said in (
         ("training.rounds=1,none", "training.rounds"),
         ("seed=1,1", "'seed=1,1' is no sweep"),
-        ("environment.kwargs.api_key=hunter22,hunter23", "environment.kwargs.api_key looks like a secret"),
+        ("environment.kwargs.api_key=hunter22,hunter23", "environment.kwargs.api_key: looks like a secret"),
     ):
         done = home.module("cli", "run", str(TINY), "--sweep", values)
         told = " ".join(done.stderr.split())

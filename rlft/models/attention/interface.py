@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface
 
 from rlft.models.attention.packed import PackedTree, Tree
+from rlft.models.head import probing
 
 _log = logging.getLogger(__name__)
 NAME = "rlft"  # of this room's attention in the registry
@@ -115,17 +116,12 @@ def shares_prompts(model: Any) -> bool:
 
 
 def _why_not(model: Any) -> str | None:
-    """Return why prompts cannot be shared, `None` if they can; the model is in evaluation mode for so long."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
+    """Return why prompts cannot be shared, `None` if they can."""
     try:
-        with torch.no_grad():
+        with probing(model):
             return _objection(model) or _failed_trial(model)
     except Exception as cause:  # whatever a model's code raises, each row can still be encoded with its prompt
         return f"{type(cause).__name__}: {str(cause).splitlines()[0] if str(cause) else 'no message'}"
-    finally:
-        for module, mode in modes:
-            module.training = mode
 
 
 def _objection(model: Any) -> str | None:

@@ -31,13 +31,13 @@ class Made:
         self.home, self.count = Home(root), 0
         (root / "runs").mkdir(parents=True)
 
-    def attempt(self, name, state, hours, *, tag=None, pipeline="p", noted=None, parent="", **summary):
+    def attempt(self, name, state, hours, *, tag=None, pipeline="p", noted=None, **summary):
         """An attempt that began so many hours ago and took one; returns its id."""
         self.count += 1
         began = datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=hours)
         run_id = str(UUID(int=self.count))
         store = RunStore(self.home)
-        store.start(make_run(run_id, name, began, PIPELINES[pipeline], labels={"parent": parent}), tag or name)
+        store.start(make_run(run_id, name, began, PIPELINES[pipeline]), tag or name)
         if state != "running":
             store.end(tag or name, run_id, state, began.replace(tzinfo=UTC) + timedelta(hours=1))
         store.note(tag or name, run_id, **(noted or {}))

@@ -54,17 +54,6 @@ def test_a_stored_config_is_read_as_it_was():
     assert stored["promotion"]["slices"] == ["colour", "environment"]
 
 
-@pytest.mark.parametrize(
-    ("section", "setting", "value"),
-    [("reward", "audit", False), ("tasks", "seed", 7), ("environment", "kwargs", {"members": {}})],
-)
-def test_a_change_of_what_is_made_is_refused(section, setting, value):
-    stored = read().model_dump(mode="json")
-    stored[section] = stored[section] | {setting: value}
-    with pytest.raises(ConfigError, match=rf"{section} is made of `environments`; change it in environments.NAME"):
-        check_config(stored, where="stored")
-
-
 def test_a_specification_needs_no_environment_here_either():
     plain = {name: value for name, value in member(reward={"spec": SPEC}).items() if name != "environment"}
     assert read(environments={"two": plain}).environment.members()["two"].name == PLAIN

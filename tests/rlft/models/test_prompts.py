@@ -22,7 +22,7 @@ def test_prompts_that_fit_pass(caplog):
 @pytest.mark.parametrize(
     ("text", "what", "fix"),
     [
-        ("", "no tokens", "give the task a prompt"),
+        ("", "no tokens", "give the task another prompt"),
         ("pXYXp", "no token for ['X', 'Y']", "policy.from_scratch.characters"),
     ],
 )

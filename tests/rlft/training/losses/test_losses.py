@@ -13,7 +13,6 @@ from pydantic import Field
 from rlft.config import TrainingConfig
 from rlft.config import training as config
 from rlft.training.losses import LOSSES, Loss, sapo
-from rlft.training.losses.clipped import Dapo
 from rlft.types.declared import shipped
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -46,28 +45,6 @@ def test_settings_reach_the_loss_that_has_them():
     assert TrainingConfig(loss_type="my_loss.py:Mine").shipped_loss() is None
 
 
-class Other(Loss):
-    """One that means something else by a setting of dapo."""
-
-    epsilon: float = Field(default=0.3, gt=0, lt=1)
-
-
-class Unset(Loss):
-    """One whose setting has no default."""
-
-    epsilon: float
-
-
-@pytest.mark.parametrize(
-    ("declared", "said"),
-    [({"dapo": Dapo, "other": Other}, "two classes declare other types"), ({"unset": Unset}, "needs a default")],
-)
-def test_declarations_that_no_config_can_be_derived_from(declared, said):
-    fields = {name: loss.model_fields["epsilon"] for name, loss in declared.items()}
-    with pytest.raises(TypeError, match=said):
-        config._merged(fields, "epsilon")
-
-
 class Unbounded(Loss):
     """One whose settings have no bounds."""
 
@@ -77,8 +54,8 @@ class Unbounded(Loss):
 
 def test_a_setting_without_bounds_is_one_of_the_config():
     flag, shift = ({"unbounded": Unbounded.model_fields[name]} for name in ("flag", "shift"))
-    assert config._merged(flag, "flag")[0] is bool
-    kind, field = config._merged(shift, "shift")
+    assert config._merged(flag)[0] is bool
+    kind, field = config._merged(shift)
     assert (kind, field.default, field.description) == (float, 0.5, "unbounded: Is added.")
 
 
