@@ -97,3 +97,26 @@ def test_a_process_that_blocks_is_killed_once_it_does_not_answer_and_one_that_wa
             await pool.call("block", lambda anew: None, quiet_seconds=0.5)
 
     asyncio.run(asyncio.wait_for(calls(), 60))
+
+
+@pytest.mark.slow
+def test_each_of_many_calls_gets_its_own_result_whatever_the_others_do_to_their_processes():
+    def outcome(result):
+        return type(result) if isinstance(result, Exception) else result
+
+    async def calls():
+        pool = Pool(Program("tests.rlft.environments.workers.rough:open_rough", {}, Path.cwd()), 3)
+
+        def ask_one(number):
+            key = f"of {number % 5}" if number % 2 else None
+            if number % 10 == 4:
+                return pool.call("kill", lambda anew: None, key=key, seconds=20)
+            if number % 20 == 7:
+                return pool.call("wait", lambda anew: 30, key=key, seconds=1)
+            return pool.call("count", lambda anew: "x" * number, key=key, seconds=20)
+
+        found = await asyncio.gather(*map(ask_one, range(60)), return_exceptions=True)
+        return [outcome(each) for each in found]
+
+    wanted = [WorkerEnded if n % 10 == 4 else Late if n % 20 == 7 else n for n in range(60)]
+    assert asyncio.run(asyncio.wait_for(calls(), 120)) == wanted
