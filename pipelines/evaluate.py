@@ -49,7 +49,7 @@ def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_ke
         check_slices(settings, tasks)
         opened = open_models(list(map(parse_model, models)), settings, tasks, tracking_uri, api_key=api_key, show=show)
         policies = {label: each.policy for label, each in opened.items()}
-        asked = {label for label, each in opened.items() if each.is_asked}
+        asked = {label for label, each in opened.items() if each.named.kind == "endpoint"}
         results = evaluate_scenarios(settings, policies, tasks, show=show, asked=asked)
         _summarise(summary, settings, opened, results)
         with show("MLflow"):

@@ -80,11 +80,6 @@ class Opened:
     policy: Artifact
     version: NamedVersion | None = None
 
-    @property
-    def is_asked(self) -> bool:
-        """Whether it is behind an address."""
-        return self.named.kind == "endpoint"
-
     def facts(self) -> dict[str, Any]:
         """Return what identifies the model, as JSON."""
         known: dict[str, Any] = {"model": self.named.text, "kind": self.named.kind}

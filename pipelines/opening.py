@@ -185,7 +185,7 @@ def _close(seen: Observer, home: Home, run: PipelineRunResponse, status: str) ->
     _tried("there is no report.html in MLflow; `rlft report` writes it", _log_report, seen, home, run)
     tracker.finish(status)
     if tracker.run_id is not None:
-        link = partial(log_metadata, {"mlflow_run_id": tracker.run_id}, run_id_name_or_prefix=run_id)
+        link = partial(log_metadata, metadata={"mlflow_run_id": tracker.run_id}, run_id_name_or_prefix=run_id)
         _tried("ZenML does not know the run in MLflow", link)
 
 

@@ -62,12 +62,7 @@ def difference(ours: Evaluation | None, theirs: Evaluation | None, metric: str) 
     if metric not in one.per_task or metric not in other.per_task:
         return None
     found = compare(one, other, metric)
-    if found is None:
-        return None
-    ends = {"low": found.low_with_errors, "high": found.high_with_errors}
-    return {"before": found.before, "after": found.after, "mean": found.difference.mean, **ends} | {
-        "tasks": found.difference.count
-    }
+    return found and found.as_json()
 
 
 def means(evaluation: Evaluation) -> Mapping[str, dict[str, float]]:

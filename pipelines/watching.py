@@ -45,7 +45,6 @@ class Watch:
         self._count_attacks(rounds, scored, number)
         reports = [self._with_attacks(report) for report in rounds.reports]
         history = make_history(config, reports, rounds.validated, len(self._task_set.split("train")))
-        history = dataclasses.replace(history, weights=scored.rewards.load().weights)
         planned = config.training.rounds
         looks = {"rounds": planned, "validations": math.ceil(planned / config.evaluation.validate_every)}
         new = [alarm for alarm in watch(history, self._actions, **looks) if alarm.monitor not in rounds.alarms]

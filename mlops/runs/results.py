@@ -217,8 +217,6 @@ def make_history(
         num_generations=training.num_generations,
         learning_rate=training.learning_rate,
         max_completion_length=config.rollout.max_completion_length,
-        beta=training.beta,
-        scale_rewards=training.scale_rewards,
         honest=config.monitors.honest or "",
     )
 

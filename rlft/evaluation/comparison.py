@@ -44,6 +44,13 @@ class Comparison:
     without_score: tuple[str, ...]
     declared: bool
 
+    def as_json(self) -> dict[str, float]:
+        """Return both means and the difference; `low` and `high` are its ends with errors counted either way."""
+        difference = self.difference
+        found = {"before": self.before, "after": self.after, "mean": difference.mean, "errors": self.errors}
+        ends = {"low": self.low_with_errors, "high": self.high_with_errors}
+        return found | ends | {"tasks": difference.count, "groups": difference.groups}
+
     def exceeds(self, minimum: float) -> bool:
         """Return whether the lower bound lies above `minimum`, with errors counted against the policy and without."""
         return self.low_with_errors > minimum
@@ -84,7 +91,9 @@ def compare(
     report lacks the metric.
     """
     if without:
-        ours, theirs = (within(each, _attempted(each) - set(without)) for each in (ours, theirs))
+        sides = (*ours.per_task.values(), ours.errors, *theirs.per_task.values(), theirs.errors)
+        left = {task for found in sides for task in found} - set(without)
+        ours, theirs = within(ours, left), within(theirs, left)
     for report in (ours, theirs):
         if metric not in report.per_task:
             known = ", ".join(sorted(report.per_task)) or "none"
@@ -95,9 +104,10 @@ def compare(
     groups = {**theirs.groups, **ours.groups}
     known = range_of(metric, ours.ranges, theirs.ranges)
     ends = ends_of(metric, ours, theirs)
-    failed = _errors(ours, metric).keys() & _errors(theirs, metric).keys()
-    unscored = tuple(sorted(failed - _scored(ours, theirs, metric)))
-    kept = sorted((_known(ours, metric) & _known(theirs, metric)) - set(unscored))
+    scored = [set(each.per_task[metric]) for each in (ours, theirs)]
+    failed = [_errors(each, metric).keys() for each in (ours, theirs)]
+    unscored = tuple(sorted((failed[0] & failed[1]) - (scored[0] | scored[1])))
+    kept = sorted((scored[0] | failed[0]) & (scored[1] | failed[1]) - set(unscored))
 
     def with_errors(our_score: float, their_score: float) -> Interval:
         """Return the difference in which the errors of ours, and those of theirs, count as these scores."""
@@ -164,26 +174,12 @@ def is_better(ours: EvaluationReport, theirs: EvaluationReport | None, metric: s
     return False
 
 
-def _attempted(report: EvaluationReport) -> set[str]:
-    """Return the tasks with any score or an error."""
-    return {task for found in report.per_task.values() for task in found} | set(report.errors)
-
-
-def _known(report: EvaluationReport, metric: str) -> set[str]:
-    """Return the tasks with a score or an error."""
-    return set(report.per_task[metric]) | set(_errors(report, metric))
-
-
 def _errors(report: EvaluationReport, metric: str) -> dict[str, int]:
     """Return the errors that could hide scores in a metric: a part of one of several environments is of its tasks."""
     if not report.environments or not metric.startswith(_PARTS):
         return report.errors
     member = metric.removeprefix(_PARTS).partition("/")[0]
     return {task: errors for task, errors in report.errors.items() if report.environments.get(task) == member}
-
-
-def _scored(ours: EvaluationReport, theirs: EvaluationReport, metric: str) -> set[str]:
-    return set(ours.per_task[metric]) | set(theirs.per_task[metric])
 
 
 def _observed(metric: str, *reports: EvaluationReport) -> Range:

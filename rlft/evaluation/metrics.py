@@ -149,7 +149,7 @@ def _length_metrics(sampled: Sequence[Rollout]) -> dict[str, float]:
         "completions/mean_length": fmean(lengths),
         "completions/max_length": float(max(lengths)),
         "completions/clipped_ratio": fmean(float(rollout.truncated) for rollout in known),
-        "completions/duplicate_ratio": _duplicates(known) / len(known),
+        "completions/duplicate_ratio": (len(known) - len(set(map(_said, known)))) / len(known),
     }
     if ended := [rollout.completion_length for rollout in known if not rollout.truncated]:
         metrics["completions/mean_terminated_length"] = fmean(ended)
@@ -194,10 +194,6 @@ def _contradictions(scored: Sequence[tuple[Rollout, Reward]]) -> dict[str, float
             differ += varies([earned.setdefault(_said(rollout), reward.total), reward.total])
     repeats = len(scored) - len(earned)
     return {"rewards/contradiction_ratio": differ / repeats} if repeats else {}
-
-
-def _duplicates(rollouts: Sequence[Rollout]) -> int:
-    return len(rollouts) - len({_said(rollout) for rollout in rollouts})
 
 
 def _said(rollout: Rollout) -> tuple[str, bytes]:

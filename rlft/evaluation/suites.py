@@ -179,13 +179,8 @@ class Pair:
         `low` and `high` are the ends of its 95 % interval over groups of tasks, with attempts without a score, of which
         there are `errors`, counted against and in favour of the second model.
         """
-        numbers: dict[str, Any] = dict.fromkeys(("before", "after", "mean", "low", "high"))
-        numbers |= {"tasks": 0, "groups": 0, "errors": 0}
-        if (found := self.found) is not None:
-            difference = found.difference
-            numbers |= {"before": found.before, "after": found.after, "mean": difference.mean, "errors": found.errors}
-            numbers |= {"low": found.low_with_errors, "high": found.high_with_errors}
-            numbers |= {"tasks": difference.count, "groups": difference.groups}
+        unknown = dict.fromkeys(("before", "after", "mean", "low", "high")) | {"tasks": 0, "groups": 0, "errors": 0}
+        numbers = unknown if self.found is None else self.found.as_json()
         models = {name: getattr(self, name) for name in ("cell", "split", "metric", "first", "second")}
         return {**models, **numbers, "sentence": self.sentence}
 

@@ -158,7 +158,6 @@ print(json.dumps([database.execute("SELECT count(*) FROM trace_tags WHERE key = 
         (["./absent"], "there is no such folder"),
         (["."], "the folder holds no model: config.json is missing"),
         (["a:b"], "it has none of the forms of a model's name"),
-        (["gpt2", "gpt2"], "named twice"),
     ],
 )
 def test_what_is_not_there_is_told_of_with_what_there_is_and_leaves_no_run(tried, arguments, says):

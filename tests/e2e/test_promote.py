@@ -14,7 +14,7 @@ def test_a_finished_run_is_decided_on_once_more(finished, tmp_path):
     run = whole.summary["pipeline_run_id"]
     refused = home.rlft("promote", run, "--set", "training.rounds=9")
     assert refused.code == 2
-    assert "training.rounds is no rule of a promotion" in refused.output
+    assert "training.rounds cannot be changed" in refused.output
     missing = home.rlft("promote", run, "--set", "promotion.slices=[nope]")
     assert missing.code == 2
     assert "no task of the gate has the column 'nope'" in missing.output

@@ -187,10 +187,13 @@ def other_pay(history: History) -> Finding | None:
 
 def unpaid_part(history: History) -> Finding | None:
     """A part of the reward that no attempt has ever earned."""
-    for part, count in _tasks_of_parts(history).items():
+    per_round = history.groups() / max(1, len(history.rounds))
+    for part in history.parts():
+        means, spreads = history.curve(f"rewards/{part}/mean"), history.curve(f"rewards/{part}/std")
+        # Attempts at a task again, in a later round, say no more of the tasks that there are.
+        count = min(per_round * len(means), history.train_tasks)
         if count < enough_to_see(RARE):
             continue
-        means, spreads = history.curve(f"rewards/{part}/mean"), history.curve(f"rewards/{part}/std")
         if max(map(abs, means)) <= SPREAD and max(spreads, default=0.0) <= SPREAD:
             return Finding(
                 "a part that never pays",
@@ -200,16 +203,6 @@ def unpaid_part(history: History) -> Finding | None:
                 "reach it at all.",
             )
     return None
-
-
-def _tasks_of_parts(history: History) -> dict[str, float]:
-    """Return how many different tasks were attempted in the rounds that have scored a part, by its name.
-
-    Attempts at a task again, in a later round, say no more of the tasks that there are.
-    """
-    per_round = history.groups() / max(1, len(history.rounds))
-    groups = {part: per_round * len(history.curve(f"rewards/{part}/mean")) for part in history.parts()}
-    return {part: min(count, history.train_tasks) for part, count in groups.items()}
 
 
 MISMATCH = 0.05  # nats per token between engine and trainer; bfloat16 alone makes about 0.01

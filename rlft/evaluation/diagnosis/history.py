@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
@@ -118,10 +118,10 @@ class History:
 
     `rounds` are the reports of training, in their order. `validations` are reports on the split `validation` after so
     many rounds, from 0, and `metric` is what models are compared by. `train_tasks` is how many tasks there are to train
-    on. `num_generations`, `learning_rate`, `beta` (weight of the KL) and `scale_rewards` are settings of training,
-    `max_completion_length` (tokens) one of sampling. `improved` is whether the test split shows that the trained policy
-    is better, which validation may be too small for. `honest` names the part of the reward that says what counts, if
-    the config names one, and `weights` are those of the parts, as far as they are known. `level` is the chance with
+    on. `num_generations` and `learning_rate` are settings of training, `max_completion_length` (tokens) is one of
+    sampling. `improved` is whether the test split shows that the trained policy is better, which validation may be too
+    small for. `honest` names the part of the reward that says what counts, if
+    the config names one. `level` is the chance with
     which each question about these curves may be answered wrongly.
     """
 
@@ -132,11 +132,8 @@ class History:
     num_generations: int
     learning_rate: float
     max_completion_length: int
-    beta: float = 0.0
-    scale_rewards: str = "group"
     improved: bool = False
     honest: str = ""
-    weights: Mapping[str, float] = field(default_factory=dict)
     level: float = LEVEL
 
     @property

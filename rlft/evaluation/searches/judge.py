@@ -228,10 +228,6 @@ class Best:
                 best = found, report
         return best and best[0]
 
-    def note_failure(self, candidate: Candidate) -> None:
-        """Note a checkpoint that could not be validated, since its numbers went wrong."""
-        self.candidates.append(candidate)
-
     def restart(self) -> None:
         """Give the policy the weights that it had at first."""
         _restore(self._policy, self._start)

@@ -198,6 +198,9 @@ class PromptSearch:
     def report(self) -> PromptReport:
         """Return what was tried, and what did best."""
         budget = self.terms.flops
+        tokens = {
+            name: int(self.measured[name]) for name in (PROMPT_TOKENS, COMPLETION_TOKENS) if name in self.measured
+        }
         return PromptReport(
             budget=budget,
             spent=None if budget is None else self.spent,
@@ -206,13 +209,9 @@ class PromptSearch:
             trials=tuple(self.trials),
             chosen=self.chosen,
             examples=None if self.examples is None else self.examples.model_dump(),
-            prompt_tokens=self.tokens(PROMPT_TOKENS),
-            completion_tokens=self.tokens(COMPLETION_TOKENS),
+            prompt_tokens=tokens.get(PROMPT_TOKENS),
+            completion_tokens=tokens.get(COMPLETION_TOKENS),
         )
-
-    def tokens(self, name: str) -> int | None:
-        """Return how many tokens all validations took, by the name of a count; `None` if none has told it."""
-        return int(self.measured[name]) if name in self.measured else None
 
     def run(self, pools: Mapping[Answers, Sequence[Example]]) -> None:
         """Try the first prompt that can be shown with each kind of answers, others with the better kind, and none."""

@@ -209,7 +209,7 @@ class Rejection:
         except PolicyError as cause:
             rate = course.learning_rate
             logger.warning("%s, learning rate %g ends after %d rounds: %s", course.form, rate, done, cause.what)
-            self.best.note_failure(Candidate(rate, len(imitator.state.losses), None, done, course.form))
+            self.best.candidates.append(Candidate(rate, len(imitator.state.losses), None, done, course.form))
             return
         if done > validated:
             self._validate(course, done, imitator)

@@ -148,7 +148,7 @@ class Search:
         except PolicyError as cause:
             logger.warning("learning rate %g is left out: %s", learning_rate, cause.what)
             self.spent = before + costs[min(taken, steps - 1)]
-            self.best.note_failure(Candidate(learning_rate, taken, None, form=answers))
+            self.best.candidates.append(Candidate(learning_rate, taken, None, form=answers))
 
     def _costs(self, answers: Answers) -> Iterator[float]:
         """Yield the FLOPs of each step of a training, without end."""
