@@ -16,89 +16,98 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from mlops.home.folder import find_home
 from mlops.home.variables import quieten
 from rlft.config import Config
 from rlft.config.file import load_config
+from rlft.types import Split
 
 ROOT = Path(__file__).resolve().parents[1]
-SPLITS = ("gate", "test", "off_distribution")
+SPLITS: Sequence[Split] = ("gate", "test", "off_distribution")
 
 
-def run_plain(config: Config) -> dict[str, float]:
-    """The work of `pipelines/train.py` as function calls, without storage. Seconds of the rounds and of the whole."""
-    from rlft.engines.transformers_engine import TransformersEngine
-    from rlft.environments.contract.base import prompt_messages
-    from rlft.environments.contract.loading import load_environment
-    from rlft.evaluation.evaluate import evaluate_rollouts
-    from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
-    from rlft.iteration import run_round
-    from rlft.models.origin import create_policy
-    from rlft.models.tokens import check_prompts
-    from rlft.rewards.audit.rewards import audit_reward
-    from rlft.rewards.scoring import score_rollouts
-    from rlft.tasks import ingest_tasks
-    from rlft.tasks.curriculum import tasks_of_splits
-    from rlft.training.imitation import run_sft
+class Plain:
+    """The work of `pipelines/train.py` as function calls, without storage."""
 
-    started = time.perf_counter()
-    environment = load_environment(config.environment.name, config.environment.kwargs)
-    task_set = ingest_tasks(config.tasks, environment=config.environment.name, seed=config.tasks.seed)
-    audit_reward(task_set.split("train"), environment, config.reward, seed=config.seed)
-    policy = create_policy(config.policy, seed=config.seed)
-    engine = TransformersEngine(config.rollout.batch_size)
-    check_prompts(
-        policy.tokenizer,
-        [(task.id, prompt_messages(task, environment)) for task in task_set.tasks],
-        max_completion_length=config.rollout.max_completion_length,
-        context_length=policy.context_length,
-    )
+    def __init__(self, config: Config) -> None:
+        from rlft.engines.transformers_engine import TransformersEngine
+        from rlft.environments.contract.base import prompt_messages
+        from rlft.environments.contract.loading import load_environment
+        from rlft.models.origin import create_policy
+        from rlft.models.tokens import check_prompts
+        from rlft.rewards.audit.rewards import audit_reward
+        from rlft.tasks import ingest_tasks
 
-    def evaluate(splits, limit=None, num_generations=1, temperature=0.0):
-        engine.load_policy(policy)
+        self.config = config
+        self.environment = load_environment(config.environment.name, config.environment.kwargs)
+        self.tasks = ingest_tasks(config.tasks, environment=config.environment.name, seed=config.tasks.seed)
+        audit_reward(self.tasks.split("train"), self.environment, config.reward, seed=config.seed)
+        self.policy = create_policy(config.policy, seed=config.seed)
+        self.engine = TransformersEngine(config.rollout.batch_size)
+        check_prompts(
+            self.policy.tokenizer,
+            [(task.id, prompt_messages(task, self.environment)) for task in self.tasks.tasks],
+            max_completion_length=config.rollout.max_completion_length,
+            context_length=self.policy.context_length,
+        )
+
+    def evaluate(self, splits: Sequence[Split], attempts: int, temperature: float, limit: int | None = None) -> None:
+        """Attempt, score and measure tasks of some splits."""
+        from rlft.evaluation.evaluate import evaluate_rollouts
+        from rlft.harness.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
+        from rlft.rewards.scoring import score_rollouts
+        from rlft.tasks.curriculum import tasks_of_splits
+
+        self.engine.load_policy(self.policy)
+        longest = self.config.rollout.max_completion_length
         rollouts = collect_rollouts(
-            tasks_of_splits(task_set, splits, limit=limit),
-            environment,
-            PolicyPlayer(policy, engine),
-            SamplingSettings(
-                temperature=temperature,
-                max_completion_length=config.rollout.max_completion_length,
-                seed=config.seed,
-            ),
-            num_generations=num_generations,
+            tasks_of_splits(self.tasks, splits, limit=limit),
+            self.environment,
+            PolicyPlayer(self.policy, self.engine),
+            SamplingSettings(temperature=temperature, max_completion_length=longest, seed=self.config.seed),
+            num_generations=attempts,
             round=0,
             label="evaluation",
         )
-        rewards = score_rollouts(rollouts, task_set.by_id(), environment, config.reward)
-        evaluate_rollouts(rollouts, rewards, task_set)
+        rewards = score_rollouts(rollouts, self.tasks.by_id(), self.environment, self.config.reward)
+        evaluate_rollouts(rollouts, rewards, self.tasks)
 
-    def final_evaluation():
-        own = config.evaluation
-        evaluate(SPLITS, num_generations=own.num_generations, temperature=own.temperature)
+    def imitate(self) -> None:
+        """Train the warm start, and evaluate it, if there is one."""
+        from rlft.training.imitation import run_sft
 
-    def validate():
-        own = config.evaluation
-        evaluate(("validation",), num_generations=own.num_generations, temperature=own.temperature)
+        if self.config.warm_start:
+            train = self.tasks.split("train")
+            run_sft(self.policy, self.config.warm_start, train, self.environment, seed=self.config.seed)
+            self.evaluate_last()
 
-    final_evaluation()  # base
-    if config.warm_start:
-        run_sft(policy, config.warm_start, task_set.split("train"), environment, seed=config.seed)
-        final_evaluation()
-    own = config.baseline
-    evaluate(("validation",), own.num_tasks, own.num_generations, config.rollout.temperature)
-    validate()
+    def evaluate_last(self, splits: Sequence[Split] = SPLITS) -> None:
+        """Evaluate as the run does at its end, and with `validation` between its rounds."""
+        self.evaluate(splits, self.config.evaluation.num_generations, self.config.evaluation.temperature)
+
+
+def run_plain(config: Config) -> dict[str, float]:
+    """Return the seconds of the rounds and of the whole."""
+    from rlft.iteration import run_round
+
+    started = time.perf_counter()
+    plain, baseline = Plain(config), config.baseline
+    plain.evaluate_last()  # base
+    plain.imitate()
+    plain.evaluate(["validation"], baseline.num_generations, config.rollout.temperature, baseline.num_tasks)
+    plain.evaluate_last(["validation"])
     rounds_started = time.perf_counter()
     for number in range(config.training.rounds):
-        run_round(task_set, environment, policy, engine, config, round=number)
+        run_round(plain.tasks, plain.environment, plain.policy, plain.engine, config, round=number)
         if (number + 1) % config.evaluation.validate_every == 0 or number + 1 == config.training.rounds:
-            validate()
+            plain.evaluate_last(["validation"])
     rounds = time.perf_counter() - rounds_started
-    final_evaluation()
-    if config.warm_start and config.controls != []:
-        run_sft(policy, config.warm_start, task_set.split("train"), environment, seed=config.seed)
-        final_evaluation()
+    plain.evaluate_last()
+    if config.controls != []:
+        plain.imitate()
     return {"rounds": rounds, "total": time.perf_counter() - started}
 
 
@@ -112,7 +121,7 @@ def run_pipeline(config: Config) -> dict[str, float]:
     from mlops.runs.resuming import pipeline_inputs, run_options
     from pipelines.train import train
 
-    labels = make_labels(config.name, name=None, note=None, tags=[], commits={})
+    labels = make_labels(config.name, name=None, tags=[], commits={})
     started = time.perf_counter()
     train.with_options(run_name=labels.name, **run_options(config, labels))(**pipeline_inputs(config, labels, None))
     total = time.perf_counter() - started
