@@ -142,9 +142,7 @@ class SnipsSlots(BaseEnv):
         for pair in task.answer:
             slots.setdefault(pair["slot"], []).append(pair["value"])
         slots = {name: values[0] if len(values) == 1 else values for name, values in slots.items()}
-        if not self.tools:
-            return json.dumps({"intent": intent, "slots": slots}, ensure_ascii=False)
-        return [Message(role="assistant", content="", tool_calls=[make_call(intent, slots, "call_1")])]
+        return self._written(intent, slots)
 
     def attacks(self, task: Task) -> dict[str, str | list[Message]]:
         """Return the label with its whole numbers as numbers in place of texts, which no function takes."""
@@ -153,9 +151,12 @@ class SnipsSlots(BaseEnv):
             return {}
         intent, _ = _gold(task, gold)
         slots = {pair["slot"]: int(value) if (value := pair["value"]).isdecimal() else value for pair in gold}
+        return {"numbers": self._written(intent, slots)}
+
+    def _written(self, intent: str, slots: dict[str, Any]) -> str | list[Message]:
         if not self.tools:
-            return {"numbers": json.dumps({"intent": intent, "slots": slots}, ensure_ascii=False)}
-        return {"numbers": [Message(role="assistant", content="", tool_calls=[make_call(intent, slots, "call_1")])]}
+            return json.dumps({"intent": intent, "slots": slots}, ensure_ascii=False)
+        return [Message(role="assistant", content="", tool_calls=[make_call(intent, slots, "call_1")])]
 
     def _attempt(self, completion: Trajectory) -> tuple[str, Pairs] | None:
         """Return the intent and pairs of the first turn; `None` unless it is one call (or equal ones) or one object."""

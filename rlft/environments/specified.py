@@ -7,14 +7,12 @@ import types
 from importlib.metadata import version
 from typing import Any
 
-from pydantic import ValidationError
-
 from rlft.environments.contract.base import BaseEnv
 from rlft.environments.contract.loading import load_function
 from rlft.environments.contract.several import HELD, WRITTEN
 from rlft.environments.fingerprints import code_fingerprint, module_code
-from rlft.errors import EnvironmentSetupError, RewardError
-from rlft.rewards.specification.grader import FIELDS, Attempt, Helpers, item_of
+from rlft.errors import RewardError
+from rlft.rewards.specification.grader import Attempt, Helpers, item_of
 from rlft.rewards.specification.model import GATE, Specification
 from rlft.rewards.specification.scoring import parts_of, score_attempt, written_gold
 from rlft.types import Task, Trajectory
@@ -93,7 +91,7 @@ def specified(environment_class: type[BaseEnv], content: str) -> type[BaseEnv]:
     says how a full answer is written has golds of its own. Raises EnvironmentSetupError for functions that cannot be
     loaded, and RewardError where a judge is asked and there is none.
     """
-    specification = _read(content)
+    specification = Specification.model_validate_json(content)
     space: dict[str, Any] = {
         "__module__": environment_class.__module__,
         "__qualname__": environment_class.__qualname__,
@@ -124,18 +122,6 @@ def _gold_completion(self: BaseEnv, task: Task) -> str:
 def _held(environment: BaseEnv) -> tuple[Specification, Helpers]:
     kind = type(environment)
     return getattr(kind, HELD), getattr(kind, _HELPERS)
-
-
-def _read(content: str) -> Specification:
-    try:
-        return Specification.model_validate_json(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise EnvironmentSetupError(
-            f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}",
-            where="reward.spec",
-            fix=f"{FIELDS} has all fields",
-        ) from None
 
 
 def _helpers(specification: Specification) -> Helpers:

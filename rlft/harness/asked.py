@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -186,28 +186,19 @@ def get_to_know(
     model = AskedModel(endpoint=str(control.endpoint), model=control.model, **limits)
     tools = [spec.to_json() for spec in open_playground(environment, harness).tools.values()]
     short = replace(sampling, max_completion_length=min(sampling.max_completion_length, _ENOUGH))
-    with _asking(model) as endpoint:
-        answer = endpoint.ask(as_sent(prompt_messages(task, environment)), tools, short, 0)
-        read_answer(answer, endpoint)
+    with closing(ChatEndpoint(model)) as endpoint:
+        try:
+            answer = endpoint.ask(as_sent(prompt_messages(task, environment)), tools, short, 0)
+            read_answer(answer, endpoint)
+        except (ServerGoneError, ServerRefusedError) as cause:
+            raise EngineError(
+                f"{model.model} cannot be asked: {cause}",
+                where="endpoint",
+                fix=f"see that it runs at this address (often with /v1 at its end), that it knows the name `model`, "
+                f"that {model.api_key or 'api_key names a variable that'} holds a key, and that it takes the settings "
+                "of evaluation and tools; or leave the model out",
+            ) from cause
     return replace(model, calls_itself=answer.calls_itself)
-
-
-@contextmanager
-def _asking(model: AskedModel) -> Iterator[ChatEndpoint]:
-    """Open an endpoint, and close it. What it does not answer is an EngineError that says what to do."""
-    endpoint = ChatEndpoint(model)
-    try:
-        yield endpoint
-    except (ServerGoneError, ServerRefusedError) as cause:
-        raise EngineError(
-            f"{model.model} cannot be asked: {cause}",
-            where="endpoint",
-            fix=f"see that it runs at this address (often with /v1 at its end), that it knows the name `model`, that "
-            f"{model.api_key or 'api_key names a variable that'} holds a key, and that it takes the settings of "
-            "evaluation and tools; or leave the model out",
-        ) from cause
-    finally:
-        endpoint.close()
 
 
 _SENT = ("role", "content", "tool_calls", "tool_call_id")
@@ -245,7 +236,7 @@ def read_served(message: Mapping[str, Any]) -> AssistantTurn:
         try:
             calls.append(_named(as_call(read_json(text, 0)[0]), place, {call["id"] for call in calls}))
         except CallError as error:
-            invalid.append({"text": printable(_bare(value)), "error": f"tool call {place} {error}", "position": None})
+            invalid.append({"text": printable(text), "error": f"tool call {place} {error}", "position": None})
     if len(given) > MAX_CALLS:
         why = f"only the first {MAX_CALLS} tool calls of a turn are read"
         invalid.append({"text": "", "error": why, "position": None})
@@ -256,7 +247,9 @@ def _text(content: Any) -> str:
     """Return text, or the text parts of a list; empty for `None`. Raises ValueError for anything else."""
     parts = content if isinstance(content, list) else [] if content is None else [{"type": "text", "text": content}]
     texts = list[str]()
-    for part in (part for part in parts if not _is_thinking(part)):
+    for part in parts:
+        if isinstance(part, dict) and part.get("type") in ("thinking", "reasoning"):  # which some put beside the text
+            continue
         text = part.get("text") if isinstance(part, dict) else part
         if not isinstance(text, str):
             raise ValueError("its content is no text")
@@ -266,19 +259,6 @@ def _text(content: Any) -> str:
     return printable("".join(texts))
 
 
-def _is_thinking(part: Any) -> bool:
-    """Return whether a part of the content is thinking, which some servers put beside the text."""
-    return isinstance(part, dict) and part.get("type") in ("thinking", "reasoning")
-
-
 def _named(call: ToolCall, place: int, taken: set[str]) -> ToolCall:
     """Return the call with an id that no call of the turn before it has: nine characters, as Mistral wants them."""
     return call if call["id"] and call["id"] not in taken else {**call, "id": f"call{place:05d}"}
-
-
-def _bare(value: Any) -> str:
-    """Return what the model wrote for a call: name and arguments as they came."""
-    function = value.get("function") if isinstance(value, dict) else None
-    if isinstance(function, dict) and isinstance(function.get("arguments"), str):
-        return f"{function.get('name')}({function['arguments']})"
-    return json.dumps(value, ensure_ascii=False)

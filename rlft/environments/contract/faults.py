@@ -6,14 +6,12 @@ rollout, a reward, the check, the audit or the log is written here.
 
 from __future__ import annotations
 
-import inspect
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from rlft.errors import EnvironmentSetupError, RlftError
 from rlft.files import OWN_PACKAGES, RLFT_FOLDER, is_installed
@@ -46,7 +44,7 @@ def failure_of(where: str, error: BaseException, task: Task | None = None) -> Fa
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:  # as task groups raise
         error = error.exceptions[0]
     head = type(error).__name__
-    if text := _text_of(error):
+    if text := str(error):
         head += f": {text}"
     place = tail = ""
     if noted := getattr(error, _PLACE, ""):
@@ -82,12 +80,6 @@ def place_of(error: BaseException) -> tuple[str, str] | None:
     return f"{_shown(entry.filename)}:{entry.lineno}", _clean((entry.line or "").strip())
 
 
-def defined_at(function: Callable[..., Any]) -> str:
-    """Return `, at file.py:line`, where a function is defined, or an empty text where it is not written in Python."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return f", at {_shown(code.co_filename)}:{code.co_firstlineno}" if code is not None else ""
-
-
 @contextmanager
 def calling(where: str, task: Task | None = None) -> Iterator[None]:
     """Wrap a call of an environment's code whose failure must stop the run.
@@ -105,13 +97,6 @@ def calling(where: str, task: Task | None = None) -> Iterator[None]:
         on, when = (f" (task {task.id})", "for every task") if task else ("", "before anything can be tried")
         fix = f"mend it: it must work {when}"
         raise EnvironmentSetupError(f"{described(error, task)}{on}", where=where, fix=fix) from error
-
-
-def _text_of(error: BaseException) -> str:
-    try:
-        return str(error)
-    except (Exception, SystemExit) as unreadable:
-        return f"(its text cannot be read: {type(unreadable).__name__})"
 
 
 def _clean(text: str) -> str:

@@ -11,7 +11,6 @@ import importlib
 import importlib.util
 import inspect
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import chdir
@@ -23,7 +22,7 @@ from typing import Any, TypeGuard
 from rlft.config.environment import Isolation, Workers
 from rlft.config.section import SEVERAL, SPECIFICATION
 from rlft.environments.contract.base import BaseEnv
-from rlft.environments.contract.faults import defined_at, described, is_users, place_of
+from rlft.environments.contract.faults import described, is_users, place_of
 from rlft.environments.contract.marks import marked_weights
 from rlft.environments.contract.several import MAKER, Several, without_specification
 from rlft.environments.workers.pool import Pool, Program
@@ -179,7 +178,7 @@ def _build(environment_class: type[BaseEnv], kwargs: dict[str, Any]) -> BaseEnv:
         raise EnvironmentSetupError(
             f"{environment_class.__name__} cannot be built: {described(error)}",
             where="environment.kwargs",
-            fix=f"its arguments are {environment_class.__name__}{signature}{defined_at(environment_class.__init__)}",
+            fix=f"its arguments are {environment_class.__name__}{signature}",
         ) from (error if shows_no_secret else None)  # a cause's text is printed with the trace
 
 
@@ -240,7 +239,14 @@ def import_named(named: Name) -> ModuleType:
 
 
 def _import_file(named: Name) -> ModuleType:
-    path = _file_of(named)
+    path = expanded(named.location).absolute()
+    if problem := why_no_file(path):
+        raise EnvironmentSetupError(
+            f"there is no file {path}: {problem}",
+            where=named.where,
+            fix="give the path from the working directory, or an absolute one",
+        )
+    path = path.resolve()
     digest = hashlib.sha256(str(path).encode() + b"\0" + path.read_bytes()).hexdigest()[:12]
     module_name = f"rlft_file_{path.stem}_{digest}"
     if module_name in sys.modules:
@@ -258,17 +264,6 @@ def _import_file(named: Name) -> ModuleType:
         del sys.modules[module_name]
         raise
     return module
-
-
-def _file_of(named: Name) -> Path:
-    path = expanded(named.location).absolute()
-    if problem := why_no_file(path):
-        raise EnvironmentSetupError(
-            f"{path}: {problem}" if os.path.exists(path) else f"there is no file {path}",
-            where=named.where,
-            fix="give the path from the working directory, or an absolute one",
-        )
-    return path.resolve()
 
 
 def _import_failed(named: Name, error: BaseException) -> EnvironmentSetupError:

@@ -209,9 +209,7 @@ def _run(
     loop: asyncio.AbstractEventLoop, environment: object | None, left: threading.Event, over: threading.Event
 ) -> None:
     asyncio.set_event_loop(loop)
-    # `ask_to_end` raises SystemExit in a thread that was left behind.
-    # A loop that was stopped twice, when it was left behind, raises RuntimeError.
-    with _ending(loop, environment, left), suppress(SystemExit, RuntimeError):
+    try:
         # Code of an environment may stop the loop, or raise what asyncio lets pass; others wait for results of theirs.
         while not over.is_set():
             with suppress(SystemExit, KeyboardInterrupt):
@@ -222,12 +220,8 @@ def _run(
             waited = asyncio.wait(unfinished, timeout=_ENDING_SECONDS)  # so that processes end and files close
             if loop.run_until_complete(waited)[1]:
                 left.set()  # what ignores its cancellation must not go on in the next round, so the loop is given up
-
-
-@contextmanager
-def _ending(loop: asyncio.AbstractEventLoop, environment: object | None, left: threading.Event) -> Iterator[None]:
-    try:
-        yield
+    except (SystemExit, RuntimeError):  # `ask_to_end` raises one in a thread that was left behind,
+        pass  # and a loop that was stopped twice, when it was left behind, the other
     finally:
         give_loop_back(None if left.is_set() else environment, loop)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -93,14 +92,10 @@ def try_render(
     template: str,
     messages: Sequence[Any],
     tools: Sequence[ToolSpec],
-    *,
-    add_generation_prompt: bool,
 ) -> str | None:
-    """Render as `render` does, with a fixed date; return `None` if the template refuses the messages."""
+    """Render a prompt as `render` does, with a fixed date; return `None` if the template refuses the messages."""
     try:
-        return render(
-            tokenizer, template, messages, tools, add_generation_prompt=add_generation_prompt, date_string=DATE
-        )
+        return render(tokenizer, template, messages, tools, add_generation_prompt=True, date_string=DATE)
     except PolicyError:
         return None
 
@@ -193,43 +188,30 @@ def _renderings(
 
 
 def _difference(before: str, after: str) -> str:
-    same = next(
-        (i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
-    )
+    same = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before))
     return f"{before[same : same + 40]!r} becomes {after[same : same + 40]!r}"
 
 
 _END_OF_VARIABLES = "{#- the variables of policy.chat_template_kwargs end here -#}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Family:
-    """A family of templates, known by texts in the stock template and by tokens in the vocabulary."""
-
-    name: str
-    in_template: tuple[str, ...]
-    in_vocabulary: tuple[str, ...]
-
-
-# The first that fits is taken: qwen3 stands before chatml, whose marks its template has too.
-_FAMILIES = (
-    _Family("qwen3", ("<|im_start|>", "</think>", "<tool_call>"), ("<|im_start|>", "<|im_end|>")),
-    _Family("chatml", ("<|im_start|>",), ("<|im_start|>", "<|im_end|>")),
-    _Family("llama3", ("<|start_header_id|>",), ("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")),
-    _Family("gemma", ("<start_of_turn>",), ("<start_of_turn>", "<end_of_turn>")),
-    _Family("mistral", ("[INST]",), ("[INST]", "[/INST]", "[TOOL_CALLS]", "[TOOL_RESULTS]")),
-)
+# Each family is known by texts in the stock template and by tokens in the vocabulary. The first that fits is taken:
+# qwen3 stands before chatml, whose marks its template has too.
+_FAMILIES = {
+    "qwen3": (("<|im_start|>", "</think>", "<tool_call>"), ("<|im_start|>", "<|im_end|>")),
+    "chatml": (("<|im_start|>",), ("<|im_start|>", "<|im_end|>")),
+    "llama3": (("<|start_header_id|>",), ("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")),
+    "gemma": (("<start_of_turn>",), ("<start_of_turn>", "<end_of_turn>")),
+    "mistral": (("[INST]",), ("[INST]", "[/INST]", "[TOOL_CALLS]", "[TOOL_RESULTS]")),
+}
 
 
 def family(tokenizer: PreTrainedTokenizerBase) -> str | None:
     """Return the family of the tokenizer's stock template, or `None` if it is of no known one."""
-    template = stock_template(tokenizer, tools=True)
-    if template is None:
-        return None
-    vocabulary = tokenizer.get_vocab()
-    for each in _FAMILIES:
-        if all(text in template for text in each.in_template) and all(t in vocabulary for t in each.in_vocabulary):
-            return each.name
+    template, vocabulary = stock_template(tokenizer, tools=True) or "", tokenizer.get_vocab()
+    for name, (texts, tokens) in _FAMILIES.items():
+        if all(text in template for text in texts) and all(token in vocabulary for token in tokens):
+            return name
     return None
 
 
@@ -253,9 +235,9 @@ def training_template(tokenizer: PreTrainedTokenizerBase) -> str | None:
     template = given + end + shipped_template(name, gap=" " if "[INST] " in stock else "")
     for messages in (QUESTION, [SYSTEM, *QUESTION]):
         for tools in ((), (TOOL,)):
-            expected = try_render(tokenizer, stock, messages, tools, add_generation_prompt=True)
+            expected = try_render(tokenizer, stock, messages, tools)
             is_taken = expected is not None and all(tool.name in expected for tool in tools)
-            if is_taken and expected != try_render(tokenizer, template, messages, tools, add_generation_prompt=True):
+            if is_taken and expected != try_render(tokenizer, template, messages, tools):
                 return None
     return template
 
@@ -270,7 +252,7 @@ def choose_template(tokenizer: PreTrainedTokenizerBase, *, tools: bool = False, 
     if stock is None:
         return None
     if not (multi_turn or tools):
-        takes_system = try_render(tokenizer, stock, [SYSTEM, *QUESTION], (), add_generation_prompt=True) is not None
+        takes_system = try_render(tokenizer, stock, [SYSTEM, *QUESTION], ()) is not None
         return stock if takes_system else training_template(tokenizer) or stock
     fault = check_prefix(tokenizer, stock, tools=tools)
     if fault is None:

@@ -117,8 +117,6 @@ def test_what_cannot_be_asked_is_refused_before_anything_is_sampled():
     function = {"says": "f", "grader": {"type": "function", "function": "nowhere:f"}}
     with pytest.raises(EnvironmentSetupError, match="no module named"):
         load({"criteria": {"f": function}})
-    with pytest.raises(EnvironmentSetupError, match=r"criteria\.f\.grader"):
-        load({"criteria": {"f": {"says": "f", "grader": {"type": "nothing"}}}})
 
 
 def test_a_task_without_the_column_is_an_error_and_no_zero():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from rlft.harness.asked import as_sent, read_served
@@ -29,8 +31,9 @@ def test_messages_are_sent_as_openai_writes_them():
 def test_a_call_that_could_not_be_read_is_sent_as_text_and_the_sentence_about_it_as_the_users():
     turn = read_served({"content": "So.", "tool_calls": [function_call("add", '{"a": ')]})
     told = {"role": "tool", "content": f"error: {turn.problems[0]}", "failed": True}
+    call = json.dumps(function_call("add", '{"a": '))
     assert as_sent([turn.message(), told]) == [
-        {"role": "assistant", "content": 'So.\nadd({"a": )'},
+        {"role": "assistant", "content": f"So.\n{call}"},
         {"role": "user", "content": f"error: {turn.problems[0]}"},
     ]
     assert turn.problems[0].startswith("tool call 1 has arguments in a string that is not JSON: Expecting value")
