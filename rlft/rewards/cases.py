@@ -60,18 +60,6 @@ def run_cases(
     ]
 
 
-def failed_cases(
-    environment: BaseEnv,
-    tasks: Sequence[Task] = (),
-    weights: Mapping[str, float] | None = None,
-    *,
-    timeout_seconds: float,
-) -> list[str]:
-    """Return a sentence for each case of an environment's specification that does not hold."""
-    results = run_cases(environment, tasks, weights, timeout_seconds=timeout_seconds)
-    return [str(result) for result in results if result.failed]
-
-
 def trajectory(attempt: str | Sequence[object], task: Task) -> Trajectory:
     """Return a text, or messages in any form, as an attempt at a task. Raises ValueError for what is no message."""
     if isinstance(attempt, str):

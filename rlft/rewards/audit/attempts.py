@@ -144,20 +144,15 @@ def play_all(known: Sequence[Known], stage: Stage, seconds: float) -> int:
     if stage.stopped:
         return 1
     rest = attempts_of(known[1:], attacked[1:])
-    share = _affordable(len(first), len(rest), stage.seconds, seconds)
-    if share < 1:
+    expected = len(rest) * stage.seconds / max(len(first), 1)
+    if expected > (left := max(0.0, seconds - stage.seconds)):
+        share = left / expected
         attacked = [attacked[0], *_spread(attacked[1:], share)]
         kept = {each.task.id for each in (*_spread(known[1:], share), *attacked[1:])}
         rest = attempts_of([each for each in known[1:] if each.task.id in kept], attacked[1:])
     if rest:
         stage.play(rest)
     return len(attacked)
-
-
-def _affordable(played: int, left: int, took: float, seconds: float) -> float:
-    """Return the share of the attempts left that the time allows, 1 at most."""
-    expected = left * took / max(played, 1)
-    return 1.0 if expected <= seconds - took else max(0.0, (seconds - took) / expected)
 
 
 def _spread(known: Sequence[Known], share: float) -> list[Known]:

@@ -120,13 +120,9 @@ def _undescribed(tools: Sequence[ToolSpec]) -> Iterator[Problem]:
         if not tool.description.strip():
             yield Problem(f"tool {tool.name}", "it has no description", "say what it does, and when to use it")
         properties: dict[str, Any] = tool.parameters.get("properties", {})
-        if bare := [name for name, schema in properties.items() if not _described(schema)]:
+        if bare := [name for name, at in properties.items() if not (isinstance(at, dict) and at.get("description"))]:
             fix = "add a line for each under Args: in the docstring, or a description in the schema"
             yield Problem(f"tool {tool.name}", f"nothing says what {', '.join(bare)} should be", fix)
-
-
-def _described(schema: Any) -> bool:
-    return isinstance(schema, dict) and bool(str(schema.get("description", "")).strip())
 
 
 def _unfinished(gold: Sequence[tuple[Attempt, Reward]], stage: Stage) -> Iterator[Problem]:

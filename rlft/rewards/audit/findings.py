@@ -65,13 +65,6 @@ class Findings:
         self.failed = True
 
 
-def none_on(parts: Sequence[str], tasks: str) -> Problem:
-    """Return the problem of parts that are `None` on all attempts of `tasks`, such as "every task"."""
-    which = f"part {parts[0]} is" if len(parts) == 1 else f"parts {', '.join(parts)} are"
-    fix = "return a score (is a `return` missing?), or give the weight 0"
-    return Problem(REWARD, f"{which} None on {tasks}", fix)
-
-
 def by_task(rows: Sequence[tuple[str, str, Reward]], other_calls: Collection[str] = ()) -> tuple[Scores, list[Failed]]:
     """Return the rewards of (task id, kind, reward) by task and kind, and those that failed, one list for each error.
 
@@ -116,10 +109,11 @@ def say_what_never_applies(
     """
     never = never_given((reward.parts for reward in scored), weights)
     is_sure = has_all and all(task.id in golds for task in picked)
-    if never and is_sure:
-        findings.fail(none_on(never, "every task"))
-    elif never:
-        findings.note(none_on(never, f"the {len(picked)} tasks tried"))
+    if never:
+        which = f"part {never[0]} is" if len(never) == 1 else f"parts {', '.join(never)} are"
+        said = f"{which} None on {'every task' if is_sure else f'the {len(picked)} tasks tried'}"
+        problem = Problem(REWARD, said, "return a score (is a `return` missing?), or give the weight 0")
+        (findings.fail if is_sure else findings.note)(problem)
     return not (never and is_sure)
 
 

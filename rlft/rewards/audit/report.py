@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from rlft.environments.contract.marks import ToolSpec
-from rlft.outcome import WAY_OUT, as_text
+from rlft.outcome import WAY_OUT
 from rlft.texts.secrets import hide
 from rlft.types import Judging, Report, Reward, Rollout
 
@@ -105,13 +105,9 @@ class AuditReport(Report):
         }
         return max(found, key=lambda kind: found[kind] or 0.0, default="")
 
-    def table(self) -> list[dict[str, Any]]:
-        """Return one row per kind of attempt: attack, mean, minimum, maximum, count, gold_mean, part."""
-        return [{"attack": name, **asdict(scores)} for name, scores in self.attacks.items()]
-
     def shown(self) -> list[dict[str, Any]]:
         """Return the rows of the table that a person reads: golds, and the attacks that earn most, the best first."""
-        rows = self.table()
+        rows = [{"attack": name, **asdict(scores)} for name, scores in self.attacks.items()]
         golds = [row for row in rows if row["attack"] in self._golds]
         others = [row for row in rows if row["count"] and row not in golds]
         others.sort(key=lambda row: self.attacks[row["attack"]].ratio or row["mean"], reverse=True)
@@ -168,21 +164,14 @@ class CheckReport:
     def to_json(self) -> dict[str, Any]:
         """Return gold, silence, tools, problems and the rollout (or `None`) as plain JSON values."""
         tools = [{"name": t.name, "description": t.description, "parameters": t.parameters} for t in self.tools]
+        shown = None
+        if (rollout := self.rollout) is not None and (reward := self.reward) is not None:
+            shown = {"task_id": rollout.task_id, "messages": list(rollout.messages), "state": rollout.state}
+            shown |= {"total": reward.total, "parts": reward.parts, "answer": reward.answer}
         return {
             "gold": self.gold,
             "silence": self.silence,
             "tools": tools,
             "problems": list(self.problems),
-            "rollout": _rollout_json(self.rollout, self.reward),
+            "rollout": shown,
         }
-
-
-def _rollout_json(rollout: Rollout | None, reward: Reward | None) -> dict[str, Any] | None:
-    if rollout is None:
-        return None
-    shown = {
-        **{name: getattr(rollout, name) for name in ("task_id", "turns", "tool_calls", "tool_errors", "state")},
-        "error": as_text(rollout.error),
-    }
-    scores = {} if reward is None else {"total": reward.total, "parts": reward.parts, "answer": reward.answer}
-    return {**shown, **scores, "messages": list(rollout.messages)}

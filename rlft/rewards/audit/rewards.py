@@ -12,7 +12,6 @@ from rlft.environments.contract.marks import ToolSpec
 from rlft.environments.contract.several import Several, places_of
 from rlft.errors import RewardAuditError, RlftError
 from rlft.harness.opening import open_playground
-from rlft.harness.scripted import Script
 from rlft.progress import Progress, silent
 from rlft.rewards.audit.attacks import FIRST, KINDS
 from rlft.rewards.audit.attacks.base import Known, Pool, other_gold
@@ -32,7 +31,7 @@ from rlft.rewards.audit.findings import (
     summary,
 )
 from rlft.rewards.audit.report import GOLD, GOLD_KIND, AuditReport, Problem
-from rlft.rewards.cases import failed_cases
+from rlft.rewards.cases import run_cases
 from rlft.rewards.rubric import full_total
 from rlft.rewards.specification.grader import billed
 from rlft.tasks.splits import without_use
@@ -122,8 +121,9 @@ def audit_one(
     attacked = play_all(known, stage, seconds)
     tried = len({attempt.task.id for attempt, _ in stage.rows}) or len(picked)
     scores = _judged(stage, known, tasks, is_all=tried == len(tasks))
-    for said in failed_cases(environment, tasks, reward.weights, timeout_seconds=reward.timeout_seconds):
-        findings.fail(Problem("cases", said))
+    cases = run_cases(environment, tasks, reward.weights, timeout_seconds=reward.timeout_seconds)
+    for case in (each for each in cases if each.failed):
+        findings.fail(Problem("cases", str(case)))
     if tried < len(picked) and not stage.stopped:
         each = stage.seconds / max(1, len(stage.rows))
         said = f"an attempt takes {each:.2g} s, so that {tried} of {len(picked)} tasks were tried in {seconds:g} s"
@@ -137,7 +137,7 @@ def _judged(stage: Stage, known: Sequence[Known], tasks: Sequence[Task], *, is_a
     picked = [each.task for each in known]
     findings, rows = stage.findings, [(attempt.task.id, attempt.kind, reward) for attempt, reward in stage.rows]
     scores, failed = by_task(rows, stage.other_calls)
-    if golds and scores and _is_no_gold(scores, stage.environment, stage.harness):
+    if golds and scores and known[0].tools and _is_no_gold(scores, stage.environment):
         findings.note(GOLD_NEEDS_TOOLS)
         golds = {}
         for rewards in scores.values():
@@ -147,16 +147,12 @@ def _judged(stage: Stage, known: Sequence[Known], tasks: Sequence[Task], *, is_a
     say_what_failed(failed, findings)
     if is_whole:
         words = [each.task.id for each in known if position_of(each.answer) is None]
+        sources = {repr(golds[task.id]): task for task in reversed(tasks) if task.id in golds}  # the first with a gold
         for kind, like in equal_golds(scores, words).items():
-            set_aside(kind, _paid_back(kind, like, known, _sources(golds, tasks), stage), scores, findings)
+            set_aside(kind, _paid_back(kind, like, known, sources, stage), scores, findings)
         judge(scores, findings, stage.reward.max_exploit_ratio, _highest(given, stage))
     say_what_was_left_out(picked, golds, scores, findings)
     return scores
-
-
-def _sources(golds: Mapping[str, Script], tasks: Sequence[Task]) -> dict[str, Task]:
-    """Return {a gold as text: the first task that has it}."""
-    return {repr(golds[task.id]): task for task in reversed(tasks) if task.id in golds}
 
 
 def _paid_back(
@@ -205,11 +201,10 @@ def _tools(environment: BaseEnv, harness: HarnessConfig) -> Mapping[str, ToolSpe
         return {}
 
 
-def _is_no_gold(scores: Scores, environment: BaseEnv, harness: HarnessConfig) -> bool:
-    """Return whether the golds are only answers as text, in an environment with tools, and full on no task."""
+def _is_no_gold(scores: Scores, environment: BaseEnv) -> bool:
+    """Return whether the golds are only answers as text, and full on no task."""
     solved = any(rewards["gold"].solved for rewards in scores.values() if "gold" in rewards)
-    has_text_gold = type(environment).gold_completion is BaseEnv.gold_completion
-    return not solved and has_text_gold and bool(open_playground(environment, harness).tools)
+    return not solved and type(environment).gold_completion is BaseEnv.gold_completion
 
 
 def way_out(config: Config) -> str:

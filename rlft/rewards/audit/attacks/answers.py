@@ -135,11 +135,6 @@ def _every_answer(known: Known) -> str | None:
     return known.declare(", ".join(known.around())) if known.around() else None
 
 
-def _both_orders(known: Known, said: list[str]) -> list[str] | None:
-    """Return two lists of all that may be said, as an honest reward may read the first or the last."""
-    return [known.declare(" or ".join(each)) for each in (said, said[::-1])] if len(said) >= 2 else None
-
-
 def _not(known: Known) -> str | None:
     return known.declare(f"not {known.answer}") if len(known.answer) <= _SHORT and not known.pool.labels else None
 
@@ -225,8 +220,6 @@ ATTACKS = (
     Attack("reversed", "its letters stand in the opposite order", _reversed, _is_short, certain=False, counts="full"),
     Attack("gold_beside_other", _SEVERAL, lambda known: [f"{known.right}\n{known.wrong}",
                                                          f"{known.wrong}\n{known.right}"],
-           _has_other, counts="above_other"),
-    Attack("gold_or_other", _SEVERAL, lambda known: _both_orders(known, [known.answer, known.other_answer]),
            _has_other, counts="above_other"),
     Attack("every_answer", "it lists the answers of all tasks", _every_answer, _is_short, counts="above_other"),
     Attack("negated", "it denies the answer", _not, _is_short, counts="above_other"),

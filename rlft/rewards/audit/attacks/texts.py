@@ -16,8 +16,7 @@ from typing import Any
 
 from rlft.files import each_key_once
 from rlft.harness.scripted import Script
-from rlft.rewards.graders.dates import read_date
-from rlft.rewards.graders.numbers import parse_number
+from rlft.rewards.graders.numbers import parse_number, read_date
 from rlft.texts.syntax import parse
 from rlft.types import ToolCall
 

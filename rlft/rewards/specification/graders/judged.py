@@ -127,7 +127,7 @@ class Ruler(Grader):
         Raises what the judge raises, which is the same for all attempts of the group, and RewardError for a group that
         is too long.
         """
-        group = [_lines(messages) for messages in attempt.peers or (attempt.messages,)]
+        group = [list(map(_line, messages)) for messages in attempt.peers or (attempt.messages,)]
         count = shared_lines(group)
         is_plain = all(len(lines) == count + 1 and lines[-1].keys() == {"role", "content"} for lines in group)
         texts = sorted({_text(lines[count:], is_plain=is_plain) for lines in group})
@@ -141,7 +141,7 @@ class Ruler(Grader):
             )
         asked = filled(self.question, attempt)
         answer = await _asked(attempt, Question(asked, tuple(texts), shared=beginning))
-        mine = _text(_lines(attempt.messages)[count:], is_plain=is_plain)
+        mine = _text(list(map(_line, attempt.messages))[count:], is_plain=is_plain)
         return Verdict(answer.scores[texts.index(mine)], answer.why or "the judge says so")
 
 
@@ -156,12 +156,8 @@ def shared_lines(group: Sequence[Sequence[object]]) -> int:
     return count
 
 
-def _lines(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return what the judge reads of each message. Ids of calls are left out, as they differ where all else is same."""
-    return [_line(message) for message in messages]
-
-
 def _line(message: Message) -> dict[str, Any]:
+    """Return what the judge reads of a message. Ids of calls are left out, as they differ where all else is same."""
     line: dict[str, Any] = {"role": message["role"], "content": message["content"]}
     if calls := [call["function"] for call in message.get("tool_calls", ())]:
         line["tool_calls"] = [{"name": each["name"], "arguments": each["arguments"]} for each in calls]

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from rlft.errors import TaskError
-from rlft.rewards.graders.dates import Order, read_date
 from rlft.rewards.graders.json_values import check_schema, schema_problem
 from rlft.rewards.graders.lists import (
     MOST_ITEMS,
@@ -21,7 +20,7 @@ from rlft.rewards.graders.lists import (
     pair,
     read_items,
 )
-from rlft.rewards.graders.numbers import LONGEST_NUMBER, Decimal, read_number
+from rlft.rewards.graders.numbers import LONGEST_NUMBER, Decimal, Order, read_date, read_number
 from rlft.rewards.graders.plain import holds_something, normal, plain
 from rlft.rewards.specification.grader import Attempt, Grader, Unmeasured, Verdict, met, no_object, short
 from rlft.rewards.specification.reading import Read, Template, gold_of, said, text_read, value_of, value_read

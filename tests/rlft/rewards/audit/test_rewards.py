@@ -56,14 +56,14 @@ def test_an_exact_reward_passes_with_no_findings():
     assert report.findings == ()
     assert report.attacks["gold"].mean == 1.0
     assert report.attacks["empty"].mean == report.attacks["echo"].maximum == 0.0
-    assert [row["attack"] for row in report.table()][:6] == [
+    assert list(report.attacks)[:6] == [
         "gold", "empty", "echo", "constant", "other_gold", "most_common",
     ]  # fmt: skip
     # The most common gold is the right answer of one task of six and is no attack there.
-    assert [row["count"] for row in report.table()][:6] == [6, 6, 6, 6, 6, 5]
+    assert [scores.count for scores in report.attacks.values()][:6] == [6, 6, 6, 6, 6, 5]
     assert report.attacked == report.num_tasks == 6
-    assert report.attempts == sum(scores.count for scores in report.attacks.values()) + 15 * 6
-    # Two kinds have a second variant, and others three and ten more.
+    assert report.attempts == sum(scores.count for scores in report.attacks.values()) + 14 * 6
+    # One kind has a second variant, and others three and ten more.
 
 
 @pytest.mark.parametrize(

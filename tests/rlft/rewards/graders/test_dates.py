@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.rewards.graders.dates import read_date
+from rlft.rewards.graders.numbers import read_date
 
 DAY = date(2014, 3, 3)
 
