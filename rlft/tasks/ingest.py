@@ -19,10 +19,9 @@ from rlft.evaluation.gates import canonical_json
 from rlft.progress import Meter, Progress, silent
 from rlft.tasks.reasoning_gym import Drawn, draw_tasks, second_seed
 from rlft.tasks.rows import FieldError, check_template, make_task, own_split, split_column_decides
-from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source, read_rows
+from rlft.tasks.sources import BadRow, BadRows, RawRow, Reading, describe_source, read_rows
 from rlft.tasks.splits import (
     DEALT_SPLITS,
-    Reading,
     check_apart,
     check_groups,
     check_splits,

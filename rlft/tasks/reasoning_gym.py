@@ -30,8 +30,8 @@ from rlft.errors import TaskError
 from rlft.evaluation.gates import identities
 from rlft.progress import Meter
 from rlft.tasks.rows import FieldError, make_task, to_json
-from rlft.tasks.sources import BadRow, RawRow, describe_source
-from rlft.tasks.splits import SHARES, Reading, own_share
+from rlft.tasks.sources import BadRow, RawRow, Reading, describe_source
+from rlft.tasks.splits import SHARES, own_share
 from rlft.types import Split, Task
 
 # Drawing n of N equally likely tasks takes about N ln(N / (N - n)) draws: ten draws a task find 99.99 % of them. A

@@ -16,6 +16,8 @@ from typing import Any
 from rlft.config import SourceConfig, TasksConfig
 from rlft.errors import TaskError
 from rlft.files import json_line, why_no_file
+from rlft.progress import Progress, silent
+from rlft.tasks.splits import Claims
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,16 @@ class BadRows:
             where=where,
             fix="correct these rows or the field names in `tasks`, or allow so many with tasks.max_bad_rows",
         )
+
+
+@dataclass(slots=True)
+class Reading:
+    """Holds what all sources of a set of tasks share: whose tasks they are, bad rows, and what splits have claimed."""
+
+    environment: str
+    bad: BadRows
+    claims: Claims = field(default_factory=Claims)
+    progress: Progress = silent
 
 
 def read_rows(source: SourceConfig, *, count: int | None = None) -> Iterator[RawRow | BadRow]:

@@ -17,8 +17,6 @@ from itertools import accumulate
 from rlft.config import SplitsConfig
 from rlft.errors import TaskError
 from rlft.evaluation.gates import identities, prompt_key, question_of
-from rlft.progress import Progress, silent
-from rlft.tasks.sources import BadRows
 from rlft.types import SPLITS, Split, Task, TaskSet
 
 # The order in which splits take their tasks, and in which one of them keeps a prompt that several have: splits that
@@ -170,16 +168,6 @@ class Claims:
         """Return the counts of what was dropped since the last call, which is done once for each source."""
         dropped, self.dropped = dict(self.dropped), Counter()
         return dropped
-
-
-@dataclass(slots=True)
-class Reading:
-    """Holds what all sources of a set of tasks share: whose tasks they are, bad rows, and what splits have claimed."""
-
-    environment: str
-    bad: BadRows
-    claims: Claims = field(default_factory=Claims)
-    progress: Progress = silent
 
 
 def check_apart(tasks: Iterable[Task]) -> None:

@@ -29,8 +29,8 @@ from rlft.tasks.reasoning_gym import (
     load_generator,
     second_seed,
 )
-from rlft.tasks.sources import BadRow, BadRows, RawRow
-from rlft.tasks.splits import DEALT_SPLITS, SHARES, Claims, Reading, own_share
+from rlft.tasks.sources import BadRow, BadRows, RawRow, Reading
+from rlft.tasks.splits import DEALT_SPLITS, SHARES, Claims, own_share
 from rlft.types import SPLITS, Split
 
 NO_PYCOSAT = importlib.util.find_spec("pycosat") is None
