@@ -322,7 +322,8 @@ def keep_warm() -> None:
     """Let a pipeline's hooks make and end the state of its process once, not with each step. Call in its init hook.
 
     Only of its local orchestrator ZenML knows that steps share a process. In a pod the first step would end the policy,
-    the engine and the handler of SIGTERM, and each one after it would make its own.
+    the engine and the handler of SIGTERM, and each one after it would make its own. Nothing public says so: this is the
+    one place where rlft changes a class of others.
     """
     from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
 
