@@ -45,7 +45,7 @@ class AttackScores:
     """Holds what one kind of attempt earned in total over `count` tasks, and the gold's mean over the same tasks.
 
     All are 0 where `count` is 0; `gold_mean` is 0 where none of the tasks has a gold. `part` is the part of the reward
-    that paid most of it, empty where nothing was paid and in reports of versions that did not note it.
+    that paid most of it, empty where nothing was paid.
     """
 
     mean: float
@@ -68,7 +68,7 @@ class AuditReport(Report):
     `attacks` maps each kind of attempt, `gold` first, to what it earned. `passed` is false when a finding means that
     training would teach the wrong thing; a finding that only says what could not be checked leaves it true. `exploits`
     are the kinds of attack that fail it, `accepted` those that the config accepts. `attempts` were played in `seconds`,
-    and `attacked` tasks were attacked by all kinds; all three are 0 in reports of versions that did not note them.
+    and `attacked` tasks were attacked by all kinds.
     `members` are the names of several environments: each has kinds of attempt of its own then, such as `NAME/gold`.
     `judging` is what judges were asked, `None` if none was.
     """
@@ -121,19 +121,13 @@ class AuditReport(Report):
             f"{row['gold_mean']:7.3f} {row['count']:6d}  {row['part']}".rstrip()
             for row in self.shown()
         ]
-        scored = any(s.count for s in self.attacks.values())
-        return "\n".join([*((*rows, *self._effort()) if scored else ()), *(f"- {each}" for each in self.findings)])
-
-    def _effort(self) -> list[str]:
         kinds = sum(1 for kind, scores in self.attacks.items() if kind not in self._golds and scores.count)
-        if not self.attempts:
-            return []
-        asked = [] if self.judging is None else [f"A judge was asked {self.judging.calls} times for them."]
-        return [
-            f"{kinds} kinds of attack, {self.attempts} attempts in {self.seconds:.1f} s; {self.attacked} of "
-            f"{self.num_tasks} tasks were attacked by all kinds that apply.",
-            *asked,
-        ]
+        effort = f"{kinds} kinds of attack, {self.attempts} attempts in {self.seconds:.1f} s; {self.attacked} of "
+        rows.append(f"{effort}{self.num_tasks} tasks were attacked by all kinds that apply.")
+        if self.judging is not None:
+            rows.append(f"A judge was asked {self.judging.calls} times for them.")
+        scored = any(scores.count for scores in self.attacks.values())
+        return "\n".join([*(rows if scored else ()), *(f"- {each}" for each in self.findings)])
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain JSON values, with the best attack."""
