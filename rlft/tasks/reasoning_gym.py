@@ -120,13 +120,18 @@ SAT_FIX = "install the extra: pip install rlft[sat]"
 def import_reasoning_gym() -> ModuleType:
     """Import the package, also where `pycosat` is missing, which needs a compiler and serves one generator only.
 
-    A placeholder stands in for `pycosat` then; using it raises `ImportError`. See docs/decisions/0001-install.md.
+    A placeholder stands in for `pycosat` while it is imported; using it raises `ImportError`. See
+    docs/decisions/0001-install.md.
     """
-    if "pycosat" not in sys.modules and importlib.util.find_spec("pycosat") is None:
+    if importlib.util.find_spec("pycosat") is None:
         sys.modules["pycosat"] = _Missing("pycosat")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # one of its packages compares with `is "..."`, at first import
-        return importlib.import_module("reasoning_gym")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # one of its packages compares with `is "..."`
+            return importlib.import_module("reasoning_gym")
+    finally:
+        if isinstance(sys.modules.get("pycosat"), _Missing):
+            del sys.modules["pycosat"]
 
 
 class _Missing(ModuleType):
