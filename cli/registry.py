@@ -28,7 +28,7 @@ from rlft.texts.secrets import find_secrets
 
 if TYPE_CHECKING:
     from mlops.registry.client import RegistryClient
-    from mlops.registry.decisions import History, Person
+    from mlops.registry.decisions import History
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the registered model; models:/NAME will do, too.")]
 Version = Annotated[str, typer.Argument(metavar="VERSION", help="Number of the version.")]
@@ -174,7 +174,7 @@ def rollback(
         _tell(back, said, who, why, as_json=as_json)
 
 
-def _who_decides(asked: Registry, name: str, reason: str | None) -> tuple[str, Person, str]:
+def _who_decides(asked: Registry, name: str, reason: str | None) -> tuple[str, str, str]:
     """Return the model's name in the registry, who decides about it, and why."""
     from mlops.registry.client import find_model
     from mlops.registry.decisions import who_am_i
