@@ -84,12 +84,8 @@ def work_of(config: Config, tasks: Mapping[str, Any]) -> Work:
         searched=total(searches).times(tasks["validation"] * evaluation.num_generations),
         validations=validations,
         arms=arms,
-        steps=evaluations.times(3).plus(fixed) + Span(0, 2 if _trained_controls(config) else 0),
+        steps=evaluations.times(3).plus(fixed) + Span(0, 2 * any(isinstance(arm, PolicyArm) for arm in config.arms())),
     )
-
-
-def _trained_controls(config: Config) -> int:
-    return sum(isinstance(arm, PolicyArm) for arm in config.arms())
 
 
 def _arms(config: Config) -> list[tuple[Arm, int]]:
@@ -153,7 +149,7 @@ def estimate_run(config: Config, probed: Probed, gpus: int, there: int) -> Estim
 
 def _stages(config: Config, probed: Probed, work: Work) -> dict[str, Span]:
     """Return {stage: its wall seconds} of a run, in their order."""
-    last, controls = probed.last("round"), _trained_controls(config)
+    last, controls = probed.last("round"), sum(isinstance(arm, PolicyArm) for arm in config.arms())
     sample, score, train = (_of_attempt(last, kind) for kind in ("sample", "score", "train"))
     sampling, training = sample.times(work.sampled), Span(_LEAST_VARIED * train.low, train.high).times(work.trained)
     audit = _AUDIT if config.reward.audit and not probed.of("audit") else _seconds(probed, "audit")

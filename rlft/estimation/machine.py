@@ -130,8 +130,8 @@ def room_for(config: Config, needed: Span, there: int, *, on_gpu: bool) -> Room:
     if needed.high <= there:
         return Room("fits", needed, there, on_gpu)
     lower = lower_settings(("model", "sampling", "updates"), config, on_gpu=on_gpu)
-    named = tuple(f"{name}={value}" for name, value, _ in lower)
-    return Room("may_not_fit" if needed.low <= there else "does_not_fit", needed, there, on_gpu, named)
+    verdict = "may_not_fit" if needed.low <= there else "does_not_fit"
+    return Room(verdict, needed, there, on_gpu, tuple(f"{name}={value}" for name, value, _ in lower))
 
 
 def memory_error(stage: str, uses: Collection[Use], config: Config, kind: Shortage, said: str) -> MemoryShortError:
@@ -154,23 +154,19 @@ def memory_error(stage: str, uses: Collection[Use], config: Config, kind: Shorta
 
 def lower_settings(uses: Collection[Use], config: Config, *, on_gpu: bool) -> list[tuple[str, object, object]]:
     """Return (name, lower value, value now) of the settings that decide how much memory a stage needs."""
-    numbers: list[tuple[str, int, int]] = []
+    now: dict[str, int] = {}
     trains = bool({"updates", "supervised"} & set(uses))
     if trains:
-        budget = config.training.per_step_token_budget or (_GPU_TOKENS if on_gpu else _CPU_TOKENS)
-        numbers.append(("training.per_step_token_budget", budget // 2, budget))
+        budget = config.training.per_step_token_budget
+        now["training.per_step_token_budget"] = budget or (_GPU_TOKENS if on_gpu else _CPU_TOKENS)
     if "sampling" in uses:
         attempts = config.training.tasks_per_round * config.training.num_generations
-        numbers.append(_half("rollout.batch_size", min(config.rollout.batch_size, attempts)))
+        now["rollout.batch_size"] = min(config.rollout.batch_size, attempts)
     if {"updates", "sampling"} & set(uses):
-        numbers.append(_half("rollout.max_completion_length", config.rollout.max_completion_length))
-    lower: list[tuple[str, object, object]] = [each for each in numbers if 1 <= each[1] < each[2]]
+        now["rollout.max_completion_length"] = config.rollout.max_completion_length
+    lower: list[tuple[str, object, object]] = [(name, was // 2, was) for name, was in now.items() if was > 1]
     if trains and not config.training.gradient_checkpointing:
         lower.insert(1, ("training.gradient_checkpointing", "true", "false"))
     if {"model", "updates", "supervised"} & set(uses) and config.policy.dtype == "float32" and on_gpu:
         lower.append(("policy.dtype", "bfloat16", "float32"))
     return lower
-
-
-def _half(name: str, now: int) -> tuple[str, int, int]:
-    return name, now // 2, now

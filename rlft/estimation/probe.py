@@ -21,7 +21,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any
 
-from rlft.config import Config
+from rlft.config import Config, WarmStartConfig
 from rlft.engines.base import Engine
 from rlft.environments.contract.loading import load_environment
 from rlft.errors import EngineError, MemoryShortError, RlftError, Shortage, shortage_of
@@ -97,7 +97,7 @@ def _measured(work: _Work) -> list[dict[str, Any]]:
         work.round(engine, 0, 1)  # so that something is measured
         each = time.time() - began
         if config.warm_start is not None:
-            work.warm_start()
+            work.warm_start(config.warm_start)
         tasks = min(config.training.tasks_per_round, int((work.deadline - time.time()) / each))
         if tasks > 0:
             work.round(engine, 1, tasks)
@@ -133,10 +133,8 @@ class _Work:
         prepare_policy(policy, self.environment, self.config.harness, self.config.policy)
         return policy
 
-    def warm_start(self) -> None:
+    def warm_start(self, settings: WarmStartConfig) -> None:
         """Measure some steps of the warm start, and make all of it if there is time."""
-        settings = self.config.warm_start
-        assert settings is not None
 
         def train(steps: int) -> float:
             began = time.time()

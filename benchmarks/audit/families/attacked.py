@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from datetime import date, timedelta
 from typing import Any
+
+from rapidfuzz.distance import LCSseq
 
 from benchmarks.audit.cases import Case, make_tasks
 from rlft.config.environment import PLAIN
@@ -39,6 +42,18 @@ def _sentence(n: int) -> str:
         f"The committee has decided that {one} will hand over the {_PLACES[n % 6]} of section {n} to {two} on "
         f"{_DAYS[n % 5]} because the old contract of {1950 + n} has ended"
     )
+
+
+class Alike(BaseEnv):
+    """Pays a text that has nearly all words of gold, in any order or in gold's (ROUGE-1 and ROUGE-L, Lin 2004)."""
+
+    def __init__(self, least, *, ordered):
+        self.least, self.ordered = least, ordered
+
+    def compute_reward(self, completion, ground_truth):
+        given, gold = (re.findall(r"\w+", text.lower()) for text in (completion.text, ground_truth))
+        common = LCSseq.similarity(given, gold) if self.ordered else (Counter(given) & Counter(gold)).total()
+        return {"right": float(2 * common >= self.least * (len(given) + len(gold)))}
 
 
 class Again(BaseEnv):
@@ -114,9 +129,9 @@ BROKEN = (
           "a length in mm is taken for one in km"),
     _case("half-off", _specified({"type": "number", "relative_tolerance": 0.5}), _PRODUCTS, "half as much is right"),
     _case("fifty-off", _specified({"type": "number", "tolerance": 50}), _YEARS, "fifty years more are right"),
-    _case("bag-of-words", _specified({"type": "similar", "measure": "rouge_1", "at_least": 0.9}), _SENTENCES,
+    _case("bag-of-words", Alike(0.9, ordered=False), _SENTENCES,
           "a sentence that is denied, or of other names, is right"),
-    _case("long-subsequence", _specified({"type": "similar", "measure": "rouge_l", "at_least": 0.95}), _SENTENCES,
+    _case("long-subsequence", Alike(0.95, ordered=True), _SENTENCES,
           "a sentence that is denied is right"),
     _case("again", Again(), _FLAGS, "one colour three times is right"),
     _case("evaluated", Evaluated(), _PRODUCTS, "ground_truth evaluates to gold"),
