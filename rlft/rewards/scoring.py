@@ -101,18 +101,7 @@ def score_rollouts(
     """
     _check_known(rollouts, tasks)
     if isinstance(environment, Several):
-        places = places_of(environment, [tasks[rollout.task_id] for rollout in rollouts])
-        found = {
-            name: score_rollouts(
-                replace(rollouts, rows=tuple(rollouts.rows[place] for place in mine)),
-                tasks,
-                environment.members[name],
-                settings.of_member(name),
-                progress=progress,
-            )
-            for name, mine in places.items()
-        }
-        return _joined(found, places, tuple(environment.members))
+        return _of_members(rollouts, tasks, environment, settings, progress)
     started = time.perf_counter()
     rubric = _rubric(environment, settings)
     steps = {**_declared(environment, "step_weights", "weight", "{'correct': 1.0}"), **settings.weights}
@@ -240,6 +229,24 @@ def _tell_errors(rows: list[Reward]) -> None:
 
 Value = TypeVar("Value")
 _PARTS = "rewards/"  # how the range of a part is named
+
+
+def _of_members(
+    rollouts: Rollouts, tasks: Mapping[str, Task], environment: Several, settings: RewardConfig, progress: Progress
+) -> Rewards:
+    """Return the rewards of several environments, each of which scores the attempts at its own tasks."""
+    places = places_of(environment, [tasks[rollout.task_id] for rollout in rollouts])
+    found = {
+        name: score_rollouts(
+            replace(rollouts, rows=tuple(rollouts.rows[place] for place in mine)),
+            tasks,
+            environment.members[name],
+            settings.of_member(name),
+            progress=progress,
+        )
+        for name, mine in places.items()
+    }
+    return _joined(found, places, tuple(environment.members))
 
 
 def _joined(found: Mapping[str, Rewards], places: Mapping[str, Sequence[int]], members: tuple[str, ...]) -> Rewards:
