@@ -54,6 +54,7 @@ def find_problems(config: Config, folder: Path) -> list[RlftError]:
         lambda: check_origin(config.policy),
         lambda: check_chat_template(config.policy),
         lambda: check_device("cuda" if engine.needs_gpu else config.policy.device),
+        *(arm.check_here for arm in config.arms()),
     ]
     costly: list[Check] = [
         *costly_tasks,

@@ -171,6 +171,12 @@ class AskedPlayer:
             return ask_attempts(attempts, environment, endpoint, sampling, **settings)
 
 
+def asked_model(control: ModelControl) -> AskedModel:
+    """Return the model behind an address that a config names."""
+    limits = {name: getattr(control, name) for name in ("api_key", "timeout_seconds", "attempts", "concurrency")}
+    return AskedModel(endpoint=str(control.endpoint), model=control.model, **limits)
+
+
 _ENOUGH = 16  # tokens of the answer that shows that the endpoint works
 
 
@@ -182,8 +188,7 @@ def get_to_know(
     Raises EngineError if it does not answer: a wrong address, key or name, tools or settings of sampling that it does
     not take. Raises ConfigError for a key that is not set.
     """
-    limits = {name: getattr(control, name) for name in ("api_key", "timeout_seconds", "attempts", "concurrency")}
-    model = AskedModel(endpoint=str(control.endpoint), model=control.model, **limits)
+    model = asked_model(control)
     tools = [spec.to_json() for spec in open_playground(environment, harness).tools.values()]
     short = replace(sampling, max_completion_length=min(sampling.max_completion_length, _ENOUGH))
     with closing(ChatEndpoint(model)) as endpoint:

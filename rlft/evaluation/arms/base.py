@@ -39,6 +39,9 @@ class Arm(Declared, ABC):
     def check(self, config: Config) -> None:
         """Raise ValueError for a config that it does not fit."""
 
+    def check_here(self) -> None:
+        """Raise RlftError if it cannot be made on this machine, before a run is begun."""
+
     def why_not(self, config: Config, *, has_answers: bool) -> str:
         """Return why it does not apply to a run; empty if it does.
 

@@ -26,7 +26,7 @@ from rlft.harness.rollout import Player, PolicyPlayer
 from rlft.models.flops import ROLLOUT_FLOPS, encoded, shape_of
 from rlft.progress import Progress, silent
 from rlft.training.demonstrations import Answers, all_demonstrations
-from rlft.types import EvaluationReport, Judging, Message, Report, Split, Task
+from rlft.types import EvaluationReport, Judging, Message, Report, Rewards, Rollouts, Split, Task
 
 _READ: tuple[Split, ...] = ("validation", "gate", "test", "off_distribution")  # splits on which policies are evaluated
 
@@ -223,6 +223,32 @@ class PromptSearch:
             self.consider(examples, best)
         self.consider(None)
 
+    def attempts_left(self, *, beside: int) -> int | None:
+        """Return for how many attempts at a task the budget has room beside so many validations.
+
+        They cost what those in validations have; it is `None` where nobody knows that.
+        """
+        if self.terms.flops is None:
+            return None
+        of_a_validation = len(self.judge.tasks.split("validation")) * self.judge.num_generations
+        made = of_a_validation * sum(trial.validation is not None for trial in self.trials)
+        left = (self.terms.flops - self.spent) * made / self.spent if self.spent else 0
+        return max(0, int(left) - beside * of_a_validation)
+
+    def attempt(self, tasks: Sequence[Task], examples: Examples | None) -> tuple[Rollouts, Rewards]:
+        """Attempt each task once with these examples, as in a validation; what it takes is spent."""
+        sampling = self.judge.sampling.model_copy(update={"examples": examples})
+        attempts = self.judge.attempt(self.player, tasks, sampling, num_generations=1, round=0, label="instructions")
+        self._spend(attempts[0].metrics)
+        return attempts
+
+    def _spend(self, measured: Mapping[str, float]) -> float:
+        """Count what was measured, and return the FLOPs of it."""
+        self.measured |= {name: self.measured.get(name, 0.0) + value for name, value in measured.items()}
+        flops = measured.get(ROLLOUT_FLOPS, 0.0)
+        self.spent += flops
+        return flops
+
     def consider(self, examples: Examples | None, answers: str = "") -> bool:
         """Validate with these examples, keep them if they are the best so far; return whether that could be done."""
         instructions = examples.instructions if examples else ""
@@ -241,10 +267,9 @@ class PromptSearch:
             return False
         sampling = self.judge.sampling.model_copy(update={"examples": examples})
         report, measured = replace(self.judge, sampling=sampling).validate_player(self.player)
-        self.measured |= {name: self.measured.get(name, 0.0) + value for name, value in measured.items()}
-        flops = measured.get(ROLLOUT_FLOPS, 0.0)
-        before, self.spent = self.spent, self.spent + flops
-        self._expected = max(self._expected, flops - reading) if before else flops - reading
+        is_first = not self.spent
+        flops = self._spend(measured)
+        self._expected = flops - reading if is_first else max(self._expected, flops - reading)
         metric = self.judge.metric
         found = PromptTrial(number, form, guarded_mean(report, metric), answers=answers, instructions=instructions)
         self.trials.append(found)

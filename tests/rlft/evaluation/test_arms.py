@@ -9,6 +9,7 @@ import pytest
 from rlft.config import Config, RewardConfig
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.environments.contract.base import BaseEnv
+from rlft.errors import ConfigError
 from rlft.evaluation.arms import ARMS, PolicyArm, PromptArm
 from rlft.evaluation.arms.base import Beginning
 from rlft.evaluation.arms.model import Model
@@ -114,3 +115,65 @@ def test_instructions_with_a_blank_line_are_one_text_and_equal_ones_are_tried_on
     tried = [(trial.instructions, trial.validation) for trial in report.trials]
     assert tried == [("", 0.0), ("b!\n\nThink.", 0.5), ("a!", 0.25), ("b!\n\nThink.\n\na!", 0.75)]
     assert report.chosen.instructions == "b!\n\nThink.\n\na!"
+
+
+TRAIN = [make_task(f"t{a}", f"{a}+{a}=", str(a + a)) for a in range(9)]
+
+
+def rewritten(says, terms, *, told=None, trials=400):
+    """What the search finds where a model that reflects answers `says`; it is asked at an address of its own.
+
+    With "Carry." in the system prompt all tasks are right, else none is.
+    """
+
+    def answer(body, number):
+        system, task = body["messages"][0]["content"], body["messages"][-1]["content"]
+        return str(2 * int(task[0])) if "Carry." in system else "?"
+
+    sampling = SamplingSettings(temperature=0.0, max_completion_length=8, batch_size=16, seed=0)
+    judge = Judge(make_task_set(*TRAIN, *VALIDATION), Sums(), None, sampling, RewardConfig(), 1, "accuracy")
+    with ChatServer(answer) as server, ChatServer(says) as reflecting:
+        player = AskedPlayer(AskedModel(server.url, "small"))
+        reflection = {"model": "large", "endpoint": reflecting.url}
+        arm = ARMS["prompt"](prompt=["Add well."], reflection=reflection, trials=trials)
+        report = arm.choose(player, judge, terms, silent)
+    if told is not None:
+        told += [body["messages"][0]["content"] for body in reflecting.bodies]
+    asked = sum(body["messages"][-1]["content"] in {task.text for task in TRAIN} for body in server.bodies)
+    return report, asked - 4 * len([trial for trial in report.trials if trial.validation is not None])
+
+
+def test_instructions_are_rewritten_by_what_went_wrong_at_train_tasks_and_validated():
+    told = []
+    report, asked = rewritten(lambda body, number: "```\nAdd. Carry.\n```", Terms(), told=told, trials=60)
+    # None of the written ones does better than none, which is what is rewritten.
+    tried = [(trial.instructions, trial.validation) for trial in report.trials]
+    assert tried == [("", 0.0), ("Add well.", 0.0), ("Add. Carry.", 1.0)]
+    assert report.chosen.instructions == "Add. Carry."
+    assert asked <= 60
+    assert 'It earned 0 (reward 0). The right answer is "' in told[0]
+    assert "?" in told[0]
+
+
+def test_a_model_that_does_not_answer_leaves_the_written_instructions():
+    report, _ = rewritten(lambda body, number: 401, Terms())
+    assert [trial.instructions for trial in report.trials] == ["", "Add well."]
+
+
+def test_nothing_is_rewritten_that_the_trials_do_not_pay_for():
+    told = []
+    report, asked = rewritten(lambda body, number: "```\nCarry.\n```", Terms(), told=told, trials=10)
+    assert (told, asked, len(report.trials)) == ([], 0, 2)
+
+
+def test_a_model_that_reflects_has_an_address_and_its_key_is_there(monkeypatch):
+    with pytest.raises(ValueError, match="endpoint"):
+        ARMS["prompt"](prompt=["a"], reflection={"model": "large"})
+    monkeypatch.delenv("SOME_KEY", raising=False)
+    reflection = {"model": "large", "endpoint": "http://127.0.0.1:9/v1", "api_key": "env:SOME_KEY"}
+    arm = ARMS["prompt"](prompt=["a"], reflection=reflection)
+    with pytest.raises(ConfigError) as missing:
+        arm.check_here()
+    assert missing.value.where == "controls.reflection.api_key"
+    monkeypatch.setenv("SOME_KEY", "secret")
+    arm.check_here()

@@ -13,6 +13,7 @@ from rlft.engines.chat_endpoint import AskedModel
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv
 from rlft.errors import EngineError
+from rlft.evaluation.arms import ARMS
 from rlft.evaluation.searches import prompts as few_shot
 from rlft.evaluation.searches.judge import Judge, Terms
 from rlft.evaluation.searches.prompts import (
@@ -27,6 +28,7 @@ from rlft.harness.attempt import Examples
 from rlft.harness.chat.templates import apply_chat_template_setting
 from rlft.harness.rollout import SamplingSettings
 from rlft.models.flops import ROLLOUT_FLOPS
+from rlft.progress import silent
 from tests.factories import make_policy, make_task, make_task_set, user
 from tests.rlft.engines.chat_servers import ChatServer, completion, function_call
 
@@ -258,3 +260,20 @@ def test_calls_of_tools_are_shown_to_an_endpoint_as_turns_alone():
     assert [message["role"] for message in first] == ["user", "assistant", "tool", "assistant"] * 4 + ["user"]
     assert json.loads(first[1]["tool_calls"][0]["function"]["arguments"]) == {"a": "1"}
     assert first[2]["tool_call_id"] == first[1]["tool_calls"][0]["id"]
+
+
+def test_rewriting_spends_no_more_than_the_budget():
+    def spent(flops, **more):
+        sampling = SamplingSettings(temperature=0.0, max_completion_length=2, batch_size=16, seed=0)
+        policy = make_policy(characters=CHARACTERS, max_position_embeddings=512)
+        tasks = make_task_set(*TRAIN, *VALIDATION)
+        judge = Judge(tasks, Sums(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
+        arm = ARMS["prompt"](prompt=["Answer"], **more)
+        return arm.choose(judge.player_of(policy), judge, Terms(flops=flops), silent).spent
+
+    written = spent(1e15)  # two validations of four tasks
+    with ChatServer(lambda body, number: "```\nin the same way\n```") as server:
+        budget = 8 * written
+        rewritten = spent(budget, reflection={"model": "large", "endpoint": server.url})
+    assert len(server.bodies) > 1
+    assert 2 * written < rewritten <= budget
