@@ -51,23 +51,19 @@ class Matcher:
         return self._attacks[task.id].get(said)
 
     def _attacks_at(self, task: Task) -> dict[Said, str]:
-        rival = other_gold(task, self._ordered, self._golds, self._pool, self.seed)
+        rival = other_gold(task, [*self.tasks.values()], self._golds, self._pool, self.seed)
         own = ask_attacks([task], self.environment, KINDS, Findings()).get(task.id, {})
         made = attempts_at(Known(task, self._golds.get(task.id), rival, self._pool, self.tools, own), all_kinds=True)
         kinds = [kind for kind in made if kind_of(kind).certain and kind not in self.accepted]
         return {_said(script): kind for kind in reversed(kinds) for script in made[kind]}
 
     @cached_property
-    def _ordered(self) -> list[Task]:
-        return list(self.tasks.values())
-
-    @cached_property
     def _golds(self) -> dict[str, Script]:
-        return ask_golds(self._ordered, self.environment, Findings())
+        return ask_golds([*self.tasks.values()], self.environment, Findings())
 
     @cached_property
     def _pool(self) -> Pool:
-        return Pool.of(self._golds, self._ordered)
+        return Pool.of(self._golds, [*self.tasks.values()])
 
     @cached_property
     def _answers(self) -> frozenset[Said]:
