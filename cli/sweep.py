@@ -41,6 +41,9 @@ def run_sweep(
         settings = load_config(config, given)
         differing = short_name(dict(each.split("=", 1) for each in changes))
         called = f"{name}-{differing}" if name else default_name(settings.name, given)
+        if called in commands:
+            fix = "leave --name out, and each gets digits of its own"
+            raise ConfigError(f"two runs would be called {called!r}", where="--sweep", fix=fix)
         set_ = [part for each in given for part in ("--set", each)]
         commands[called] = ["run", str(config), *set_, *options, "--name", called]
     codes = dict[str, int]()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cli.sweep import changes_of, tell_end
+from cli.sweep import changes_of, run_sweep, tell_end
 from rlft.errors import ConfigError
+from tests.e2e.conftest import ROOT
 
 
 def test_each_value_is_a_change():
@@ -26,3 +27,10 @@ def test_how_the_runs_ended_is_told_and_which_have_not_begun(capsys):
     assert "two ended with exit code 1." in said
     assert "four has not begun." in said
     assert "rlft compare one 'a b'" in said
+
+
+def test_runs_that_would_be_called_alike_are_refused_before_the_first_begins():
+    config, sweep = ROOT / "configs/demo.yaml", f"policy.model={'x' * 60}a,{'x' * 60}b"
+    with pytest.raises(ConfigError) as refused:
+        run_sweep(config, [sweep], [], "tries", [])
+    assert refused.value.where == "--sweep"
