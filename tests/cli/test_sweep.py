@@ -30,7 +30,7 @@ def test_how_the_runs_ended_is_told_and_which_have_not_begun(capsys):
 
 
 def test_runs_that_would_be_called_alike_are_refused_before_the_first_begins():
-    config, sweep = ROOT / "configs/demo.yaml", f"policy.model={'x' * 60}a,{'x' * 60}b"
+    config, sweep = ROOT / "configs/demo.yaml", f"tracking.experiment={'x' * 60}a,{'x' * 60}b"
     with pytest.raises(ConfigError) as refused:
         run_sweep(config, [sweep], [], "tries", [])
     assert refused.value.where == "--sweep"
