@@ -109,7 +109,6 @@ from rlft.environments.contract.loading import load_environment
 from rlft.types import Trajectory
 from tests.rlft.attempts import audited, make_task
 graders = [
-    {"type": "similar", "measure": "fuzzy_match"},
     {"type": "list", "ordered": True, "compared": "f1"}, {"type": "date", "gold": "2014-03-03"},
     {"type": "number", "gold": "3 m"},
 ]

@@ -77,7 +77,7 @@ def test_a_template_that_cannot_be_read_is_refused_before_the_file(tmp_path):
 
 def test_a_data_set_on_disk_is_read_as_far_as_its_first_rows(tmp_path):
     write_rows(tmp_path / "rows.jsonl", ROW, ROW)
-    source = SourceConfig(source="huggingface", path=str(tmp_path / "rows.jsonl"), answer="anser")
+    source = SourceConfig(source="huggingface", path=str(tmp_path), answer="anser")
     with pytest.raises(TaskError, match=re.escape("did you mean answer?")):
         check_rows(source, "tasks", allowed=0, seed=0)
 
