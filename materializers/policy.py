@@ -73,7 +73,7 @@ class PolicyMaterializer(SealedMaterializer):
         return data.metadata.content_hash
 
     def extract_metadata(self, data: PolicyFolder) -> dict[str, Any]:
-        """Return what ZenML shows of a policy: kind, stage, round and update, its weights' hash, and its size."""
+        """Return what ZenML shows of a policy: kind, stage, round, update and its weights' hash."""
         metadata = data.metadata
         return {
             "kind": metadata.kind,
@@ -81,5 +81,4 @@ class PolicyMaterializer(SealedMaterializer):
             "round": metadata.round,
             "update": metadata.update,
             "weights_hash": metadata.weights_hash,
-            "megabytes": round(data.size() / 1e6, 3),
         }
