@@ -32,7 +32,7 @@ from rlft.files import write_file
 from rlft.models import PolicyFolder, load_policy, save_policy
 from rlft.models.tokens import PromptCheck
 from rlft.rewards.audit.report import AttackScores, AuditReport
-from rlft.rewards.rescored import Reordered, RescoreReport
+from rlft.rewards.rescored import RescoreReport
 from rlft.tasks.contamination import ContaminationReport, Overlap
 from rlft.tasks.curriculum import Draw, DrawnTask, PassRates
 from rlft.training.imitation import SftReport
@@ -142,10 +142,7 @@ REPORTS = [
         {"kept": 2, "tied": 1},
         1,
         0,
-        1,
-        1,
         2,
-        (Reordered("t", (("r", 1.0, 0.1 + 0.2), ("s", 0.5, 1.0)), 1),),
     ),
     AuditReport({"gold": AttackScores(1.0, 1.0, 1.0, 4, 1.0)}, ("fine \u2028",), True, 4),
 ]

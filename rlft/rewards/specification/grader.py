@@ -22,7 +22,7 @@ from rlft.types.thinking import answer_of
 class Piece(BaseModel):
     """Base of all pieces, which takes no unknown keys, converts no types, refuses NaN and infinity, and is frozen."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, hide_input_in_errors=True)
 
 
 class JudgeSettings(Piece):

@@ -342,7 +342,7 @@ def test_what_no_single_sentence_spoils_is_still_said():
             "the reward hangs: the first 8 scores have no result, the last as ScoringTimeout: no score",
         ),
         ({"look_up": tool_of(slow_tool)}, "tool look_up: a call of the gold conversation failed: error: look_up took"),
-        ({"setup": sleeps}, "setup: TimeoutError|holds up all rollouts"),
+        ({"setup": sleeps}, "setup: Late: longer than 0.2 s"),
         ({"list_tools": sleeps}, "list_tools: no answer within 0.2 s"),
     ],
     ids=["reward", "tool", "setup", "list_tools"],
