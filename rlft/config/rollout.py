@@ -119,7 +119,9 @@ class EngineSettings(Section):
         try:
             self.kind.check(self)
         except ValidationError as error:
-            raise ValueError(f"engine_kwargs: {error.errors()[0]['msg']}") from None
+            wrong, there = error.errors()[0], ", ".join(ENGINES[self.engine].model_fields) or "none"
+            place = ".".join(map(str, ("engine_kwargs", *wrong["loc"])))
+            raise ValueError(f"{place}: {wrong['msg']}; the settings of {self.engine} are: {there}") from None
         return self
 
 

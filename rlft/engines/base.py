@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlft.models.live import Policy
 from rlft.outcome import Failure
 from rlft.progress import Progress, silent
+
+if TYPE_CHECKING:  # what policies are made of imports configs, which look for engines
+    from rlft.models.live import Policy
 
 LOGP_LIMIT = "engine/logp_difference_limit"
 """A metric of a round: how far engine and trainer may be apart in the mean by rounding alone, in nats per token."""

@@ -211,9 +211,9 @@ def advice(verdict: Verdict, report: EvaluationReport) -> str:
         )
     if verdict == "too_hard":
         return (
-            f"Too hard: {numbers}. GRPO learns from differences within a group, and there are none. Take a stronger "
-            "model, a warm start on (more) demonstrations, easier tasks, a reward with parts that can be reached, or "
-            "more samples per task. A model without a chat template is not told of tools."
+            f"Too hard: {numbers}. Training learns from differences within a group, and there are none. Take a "
+            "stronger model, a warm start on (more) demonstrations, easier tasks, a reward with parts that can be "
+            "reached, or more samples per task. A model without a chat template is not told of tools."
         )
     if report.frac_tasks_with_variance == 0:
         return (

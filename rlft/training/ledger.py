@@ -100,18 +100,19 @@ def plan_training(
 def plan_of_chosen(rollouts: Rollouts, rewards: Rewards, chosen: Mapping[str, float]) -> TrainingPlan:
     """Return the chosen rollouts by task, those with the highest advantage first, and the fates of the others.
 
-    `chosen` maps rollout ids to advantages. The others are `errored`, or `filtered:not_chosen`. Raises ValueError as
-    `plan_training` does.
+    `chosen` maps rollout ids to advantages. What failed is `errored`, chosen or not, and the others are
+    `filtered:not_chosen`. Raises ValueError as `plan_training` does.
     """
     _check_ids(rollouts, rewards)
     groups: dict[str, list[Pair]] = defaultdict(list)
     fates: dict[str, Fate] = {}
     for rollout, reward in zip(rollouts, rewards, strict=True):
-        if rollout.rollout_id in chosen:
+        if (place := failed_at(rollout, reward, rewards)) is not None:
+            fates[rollout.rollout_id] = Fate("errored", place)
+        elif rollout.rollout_id in chosen:
             groups[rollout.task_id].append((rollout, chosen[rollout.rollout_id]))
         else:
-            place = failed_at(rollout, reward, rewards)
-            fates[rollout.rollout_id] = NOT_CHOSEN if place is None else Fate("errored", place)
+            fates[rollout.rollout_id] = NOT_CHOSEN
     return TrainingPlan([sorted(group, key=lambda pair: -pair[1]) for group in groups.values()], fates)
 
 

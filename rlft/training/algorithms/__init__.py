@@ -75,9 +75,15 @@ class Algorithm(Declared, ABC):
         return plan_of_chosen(rollouts, rewards, self.choose(rollouts, rewards, settings))
 
     def choose(self, rollouts: Rollouts, rewards: Rewards, settings: TrainingConfig) -> Mapping[str, float]:
-        """Return {rollout id: advantage} of the attempts that are trained on: all, unless a class says otherwise."""
-        del rewards, settings
-        return {rollout.rollout_id: 0.0 for rollout in rollouts}
+        """Return {rollout id: advantage} of the attempts that are trained on, unless they failed.
+
+        They are all that have tokens, but for those cut off that `mask_truncated_completions` leaves out, unless a
+        class says otherwise.
+        """
+        del rewards
+        leaves_out = settings.mask_truncated_completions
+        whole = (each for each in rollouts if each.loss_mask.any() and not (leaves_out and each.truncated))
+        return {rollout.rollout_id: 0.0 for rollout in whole}
 
     @abstractmethod
     def loss(self, settings: TrainingConfig) -> PartLoss:

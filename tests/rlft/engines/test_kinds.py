@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import socket
+import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -254,7 +255,7 @@ def test_an_engine_of_ones_own_is_asked_for_what_it_can_do(monkeypatch):
         ("rollout.temperature=0.4", "parrot samples at 0.5 to 1.5"),
         ("policy={model: x, lora: {rank: 4}}", "parrot samples from no adapter"),
         ("controls=[{model: y}]", "sample the policy's own model alone"),
-        ("rollout.engine_kwargs={often: 3}", "engine_kwargs: "),
+        ("rollout.engine_kwargs={often: 3}", r"engine_kwargs\.often: .*; the settings of parrot are: times"),
     ):
         with pytest.raises(ConfigError, match=told):
             load_config(TINY, [*engine, wrong])
@@ -265,3 +266,10 @@ def test_an_engine_of_ones_own_is_asked_for_what_it_can_do(monkeypatch):
         "no_such_library is not installed",
         "there is no GPU: there is none",
     }
+
+
+def test_what_an_engine_is_made_of_is_imported_without_policies():
+    # A config looks for engines, and policies are made by configs: a file of the room that imports the base would
+    # otherwise import the config that imports it.
+    program = "import rlft.engines.base, sys; print([name for name in ('torch', 'rlft.models') if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "[]\n"

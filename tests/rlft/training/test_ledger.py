@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rlft.config.training import Scale
 from rlft.outcome import Failure, Fate
-from rlft.training.ledger import plan_training
+from rlft.training.ledger import plan_of_chosen, plan_training
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_scored
 
@@ -241,3 +241,12 @@ def test_turns_are_scaled_within_an_environment():
     one = [stepped("a/1", n, [score]) for n, score in enumerate([0.0, 1.0])]
     other = [stepped("b/1", n, [score]) for n, score in enumerate([0.0, 9.0])]
     assert plan_of(*one, *other, members=("a", "b")) == plan_of(*one) | plan_of(*other)
+
+
+def test_what_failed_is_not_trained_on_though_an_algorithm_chooses_it():
+    rollouts, rewards = scored([("a", "fine", 1.0, False), ("a", "reward", 0.0, False), ("b", "rollout", 0.0, False)])
+    found = plan_of_chosen(rollouts, rewards, {rollout.rollout_id: 0.5 for rollout in rollouts})
+    assert by_id(found) == {"train-0-a-0": 0.5}
+    assert {key: str(fate) for key, fate in found.fates.items()} == {
+        "train-0-a-1": "errored:reward", "train-0-b-2": "errored:rollout",
+    }  # fmt: skip

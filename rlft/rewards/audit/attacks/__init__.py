@@ -11,12 +11,15 @@ A new kind is one entry of a table, with its own test.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
+from pkgutil import iter_modules
 
 from rlft.harness.scripted import Script
-from rlft.rewards.audit.attacks import answers, forms
 from rlft.rewards.audit.attacks.base import Attack, Known
 
-_ALL = sorted((*answers.ATTACKS, *forms.ATTACKS), key=lambda attack: not attack.everywhere)
+_files = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
+_own: list[Attack] = [attack for file in _files for attack in getattr(file, "ATTACKS", ())]
+_ALL = sorted(_own, key=lambda attack: not attack.everywhere)
 KINDS: Mapping[str, Attack] = {attack.name: attack for attack in _ALL}
 """All kinds by name, in the order in which they are tried."""
 FIRST = tuple(name for name, attack in KINDS.items() if attack.everywhere)

@@ -6,6 +6,7 @@ import pytest
 
 from rlft.harness.scripted import as_script
 from rlft.messages import make_call
+from rlft.rewards.audit import attacks
 from rlft.rewards.audit.attacks import KINDS, answers, attempts_at, forms
 from rlft.rewards.audit.attacks.base import Known, Pool, other_gold
 from rlft.rewards.audit.attacks.texts import are_near, form_of, program_of, shared_form, text_of
@@ -30,8 +31,9 @@ LIST = known(["[1, 2, 3]", "[4, 5, 6]"])
 PROGRAM = known(["```python\ndef f(x):\n    return x\n```", "```python\ndef g(x):\n    return 2\n```"])
 
 
-def test_no_two_kinds_have_one_name():
-    assert len(KINDS) == len(answers.ATTACKS) + len(forms.ATTACKS)
+def test_the_tables_of_all_files_are_found_and_no_two_kinds_have_one_name():
+    assert {attack.name for attack in (*answers.ATTACKS, *forms.ATTACKS)} <= KINDS.keys()
+    assert len(KINDS) == len(attacks._own)
 
 
 @pytest.mark.parametrize(
