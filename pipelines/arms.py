@@ -17,8 +17,8 @@ from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.errors import TrackerError
 from rlft.evaluation.arms import Arm, PolicyArm
-from rlft.evaluation.searches.judge import ControlReport, Terms
 from rlft.evaluation.searches.prompts import PromptReport
+from rlft.evaluation.searches.validator import ControlReport, Terms
 from rlft.harness.attempt import Examples
 from rlft.types import Evaluation, Split
 from steps.arms import choose_prompt, train_arm

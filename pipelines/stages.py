@@ -17,7 +17,7 @@ from rlft.environments.fingerprints import EnvironmentFingerprints, environment_
 from rlft.environments.workers.threads import shared_evenly
 from rlft.errors import WeightsRemovedError
 from rlft.evaluation.evaluate import compared_by
-from rlft.evaluation.searches.judge import Validation
+from rlft.evaluation.searches.validator import Validation
 from rlft.harness.attempt import Examples
 from rlft.harness.rollout import SamplingSettings
 from rlft.progress import Progress

@@ -12,8 +12,8 @@ from rlft.config import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.evaluation.arms import ARMS, PolicyArm, PromptArm
 from rlft.evaluation.searches.constant import ConstantAnswer, best_constant
-from rlft.evaluation.searches.judge import ControlReport, Judge, Terms, Validation
 from rlft.evaluation.searches.prompts import PromptReport
+from rlft.evaluation.searches.validator import ControlReport, Terms, Validation, Validator
 from rlft.models import PolicyFolder, save_policy
 from rlft.rewards.specification.grader import billed
 from rlft.types import Split, TaskSet
@@ -37,8 +37,8 @@ def train_arm(
     live = runtime.policies.borrow(policy, device)
     parent, progress, sampling = live.metadata.content_hash, runtime.lent.progress, validation.sampling
     engine = runtime.engine(sampling.engine, sampling.batch_size, live.device.type)
-    judge = Judge.of(validation, tasks, runtime.environment(validation.environment), engine, progress)
-    report = billed(made.train)(live, judge, terms, progress)
+    validator = Validator.of(validation, tasks, runtime.environment(validation.environment), engine, progress)
+    report = billed(made.train)(live, validator, terms, progress)
     folder = save_policy(live, runtime.new_folder(), stage=f"{arm}_control", parent=parent)
     runtime.policies.keep(live)
     return folder, report
@@ -57,8 +57,8 @@ def choose_prompt(
     """Validate the policy with texts before its prompts, as the terms allow, and say with which it does best."""
     runtime, made = current_runtime(), cast(PromptArm, ARMS[arm].model_validate(settings))
     progress, environment = runtime.lent.progress, runtime.environment(validation.environment)
-    judge = Judge.of(validation, tasks, environment, None, progress)
-    return billed(made.choose)(runtime.player(policy, validation.sampling, device), judge, terms, progress)
+    validator = Validator.of(validation, tasks, environment, None, progress)
+    return billed(made.choose)(runtime.player(policy, validation.sampling, device), validator, terms, progress)
 
 
 @step(cache_policy=cache_policies.CONSTANT, output_materializers=ReportMaterializer)

@@ -21,8 +21,8 @@ from rlft.evaluation.comparison import compare
 from rlft.evaluation.forgetting import Change as BitsChange
 from rlft.evaluation.forgetting import TextBits
 from rlft.evaluation.promotion import Decision, RegisteredVersion
-from rlft.evaluation.searches.judge import ControlReport
 from rlft.evaluation.searches.prompts import PromptReport
+from rlft.evaluation.searches.validator import ControlReport
 from rlft.evaluation.statistics import PassAtK
 from rlft.tasks.contamination import ContaminationReport, clean_mean, contamination_sentence
 from rlft.types import Evaluation, Interval

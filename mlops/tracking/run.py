@@ -32,8 +32,8 @@ from rlft.texts.secrets import hide, hide_secrets
 from rlft.types import TaskSet
 
 if TYPE_CHECKING:  # else serving would load what trains
-    from rlft.evaluation.searches.judge import ControlReport
     from rlft.evaluation.searches.prompts import PromptReport
+    from rlft.evaluation.searches.validator import ControlReport
     from rlft.training.imitation import SftReport
 
 logger = logging.getLogger(__name__)

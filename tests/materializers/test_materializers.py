@@ -25,8 +25,8 @@ from rlft.errors import DamagedError, StorageError
 from rlft.evaluation.forgetting import TextBits
 from rlft.evaluation.promotion import Decision, RegisteredVersion
 from rlft.evaluation.searches.constant import ConstantAnswer
-from rlft.evaluation.searches.judge import Candidate, ControlReport
 from rlft.evaluation.searches.prompts import PromptReport, PromptTrial
+from rlft.evaluation.searches.validator import Candidate, ControlReport
 from rlft.evaluation.suites import CellMeasures, SplitMeasures
 from rlft.files import write_file
 from rlft.models import PolicyFolder, load_policy, save_policy

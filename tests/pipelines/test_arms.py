@@ -14,8 +14,8 @@ from pipelines.arms import FINAL_SPLITS, Arms, Starts, arms_left_out, evaluate_a
 from pipelines.showing import unshown
 from rlft.config import Config, RewardConfig
 from rlft.errors import TrackerError
-from rlft.evaluation.searches.judge import ControlReport, Validation
 from rlft.evaluation.searches.prompts import PromptReport, PromptTrial
+from rlft.evaluation.searches.validator import ControlReport, Validation
 from rlft.harness.attempt import Example, Examples
 from rlft.harness.rollout import SamplingSettings
 

@@ -9,8 +9,8 @@ from rlft.types.declared import Declared
 
 if TYPE_CHECKING:
     from rlft.config import Config
-    from rlft.evaluation.searches.judge import ControlReport, Judge, Terms
     from rlft.evaluation.searches.prompts import PromptReport
+    from rlft.evaluation.searches.validator import ControlReport, Terms, Validator
     from rlft.harness.rollout import Player
     from rlft.models import Policy
     from rlft.progress import Progress
@@ -70,7 +70,7 @@ class PolicyArm(Arm):
     """Defines an arm that is trained."""
 
     @abstractmethod
-    def train(self, policy: Policy, judge: Judge, terms: Terms, progress: Progress) -> ControlReport:
+    def train(self, policy: Policy, validator: Validator, terms: Terms, progress: Progress) -> ControlReport:
         """Change `policy`, which the rounds began with, in place to the best one that is found."""
 
 
@@ -86,8 +86,8 @@ class PromptArm(Arm):
             return SCRATCH
         return SEVERAL if config.environments else ""
 
-    def choose(self, player: Player, judge: Judge, terms: Terms, progress: Progress) -> PromptReport:
+    def choose(self, player: Player, validator: Validator, terms: Terms, progress: Progress) -> PromptReport:
         """Choose the text by validation: number, form and answers of some examples. `player` is the model."""
         from rlft.evaluation.searches.prompts import choose_examples
 
-        return choose_examples(player, judge, terms, progress)
+        return choose_examples(player, validator, terms, progress)

@@ -9,7 +9,7 @@ from rlft.evaluation.arms.base import Beginning, PromptArm
 
 if TYPE_CHECKING:
     from rlft.config import Config
-    from rlft.evaluation.searches.judge import Terms
+    from rlft.evaluation.searches.validator import Terms
 
 
 class Model(ModelControl, PromptArm):

@@ -16,8 +16,8 @@ from rlft.evaluation.arms.base import PromptArm
 
 if TYPE_CHECKING:
     from rlft.engines.chat_endpoint import ChatEndpoint
-    from rlft.evaluation.searches.judge import Judge, Terms
     from rlft.evaluation.searches.prompts import PromptReport, PromptSearch
+    from rlft.evaluation.searches.validator import Terms, Validator
     from rlft.harness.rollout import Player
     from rlft.progress import Progress
     from rlft.types import Task
@@ -76,7 +76,7 @@ class Prompt(PromptArm):
         asked = self.reflection and {"model": self.reflection.model, "endpoint": self.reflection.endpoint}
         return {**super().decisive(), "reflection": asked}
 
-    def choose(self, player: Player, judge: Judge, terms: Terms, progress: Progress) -> PromptReport:
+    def choose(self, player: Player, validator: Validator, terms: Terms, progress: Progress) -> PromptReport:
         """Try no instructions, each alone, and then the best with the next best as long as that does better.
 
         This is forward selection by validation: of n instructions it tries 1 + n prompts and at most n - 1 unions. What
@@ -86,7 +86,7 @@ class Prompt(PromptArm):
         from rlft.evaluation.searches.prompts import PromptSearch
         from rlft.harness.attempt import Examples
 
-        search = PromptSearch(player, judge, terms)
+        search = PromptSearch(player, validator, terms)
         search.consider(None)
         for text in dict.fromkeys(self.prompt):
             search.consider(Examples(instructions=text))
@@ -127,7 +127,7 @@ def _rewrite(search: PromptSearch, reflection: ModelControl, most: int) -> None:
     left = search.attempts_left(beside=1)
     attempts = most if left is None else min(most, left)
     count = min(_MOST, max(_FEWEST, attempts // _FULL_LOOKS))
-    tasks = sample_tasks(search.judge.tasks.split("train"), count)
+    tasks = sample_tasks(search.validator.tasks.split("train"), count)
     if attempts < 2 * len(tasks) + 2 * _MINIBATCH:
         logger.info("no instructions are rewritten: the budget pays for %d attempts at train tasks", attempts)
         return
@@ -143,7 +143,7 @@ def _rewrite(search: PromptSearch, reflection: ModelControl, most: int) -> None:
                 # An iteration looks at two minibatches and, if the new text does better, at all tasks.
                 max_metric_calls=attempts - len(tasks) - 2 * _MINIBATCH,
                 logger=_Quiet(),
-                seed=search.judge.sampling.seed,
+                seed=search.validator.sampling.seed,
             )
         except (ServerGoneError, ServerRefusedError) as cause:
             logger.warning("no instructions are rewritten: %s", cause)

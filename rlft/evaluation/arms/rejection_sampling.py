@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rlft.evaluation.arms.base import PolicyArm
 
 if TYPE_CHECKING:
-    from rlft.evaluation.searches.judge import ControlReport, Judge, Terms
+    from rlft.evaluation.searches.validator import ControlReport, Terms, Validator
     from rlft.models import Policy
     from rlft.progress import Progress
 
@@ -19,9 +19,9 @@ class RejectionSampling(PolicyArm):
     label: ClassVar[str] = "Rejection sampling"
     paper: ClassVar[str] = "arXiv:2312.06585"
 
-    def train(self, policy: Policy, judge: Judge, terms: Terms, progress: Progress) -> ControlReport:
+    def train(self, policy: Policy, validator: Validator, terms: Terms, progress: Progress) -> ControlReport:
         """Sample and imitate round after round, in two forms."""
         del progress
         from rlft.evaluation.searches.rejection import run_rejection_control
 
-        return run_rejection_control(policy, judge, terms)
+        return run_rejection_control(policy, validator, terms)

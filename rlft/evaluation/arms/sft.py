@@ -8,7 +8,7 @@ from rlft.evaluation.arms.base import PolicyArm
 
 if TYPE_CHECKING:
     from rlft.config import Config
-    from rlft.evaluation.searches.judge import ControlReport, Judge, Terms
+    from rlft.evaluation.searches.validator import ControlReport, Terms, Validator
     from rlft.models import Policy
     from rlft.progress import Progress
 
@@ -25,8 +25,8 @@ class Sft(PolicyArm):
         del config
         return "" if has_answers else "no train task has a gold answer"
 
-    def train(self, policy: Policy, judge: Judge, terms: Terms, progress: Progress) -> ControlReport:
+    def train(self, policy: Policy, validator: Validator, terms: Terms, progress: Progress) -> ControlReport:
         """Search answers, learning rate and length of the training."""
         from rlft.evaluation.searches.sft import run_sft_control
 
-        return run_sft_control(policy, judge, terms, progress)
+        return run_sft_control(policy, validator, terms, progress)

@@ -17,7 +17,7 @@ from rlft.config.environment import Isolation
 from rlft.environments.contract.base import BaseEnv, prompt_messages
 from rlft.errors import PolicyError
 from rlft.evaluation.comparison import guarded_mean, is_better
-from rlft.evaluation.searches.judge import Judge, Terms
+from rlft.evaluation.searches.validator import Terms, Validator
 from rlft.harness.asked import COMPLETION_TOKENS, PROMPT_TOKENS
 from rlft.harness.attempt import Example, Examples, Form
 from rlft.harness.chat.conversation import open_chat
@@ -38,20 +38,20 @@ class Prompts:
     that is too long for it is refused by the endpoint, and its attempts count as errors.
     """
 
-    def __init__(self, player: Player, judge: Judge) -> None:
-        tasks = [task for split in _READ for task in judge.tasks.split(split)]
-        self._prompts = [tuple(prompt_messages(task, judge.environment)) for task in tasks]
+    def __init__(self, player: Player, validator: Validator) -> None:
+        tasks = [task for split in _READ for task in validator.tasks.split(split)]
+        self._prompts = [tuple(prompt_messages(task, validator.environment)) for task in tasks]
         self._policy = player.policy if isinstance(player, PolicyPlayer) else None
         if self._policy is None:
             return
-        sampling, playground = judge.sampling, open_playground(judge.environment, judge.sampling.harness)
+        sampling, playground = validator.sampling, open_playground(validator.environment, validator.sampling.harness)
         self._chat = open_chat(
             self._policy.tokenizer,
             tuple(playground.tools.values()),
             tool_format=sampling.harness.tool_format,
             multi_turn=playground.max_turns > 1,
         )
-        self._validated = len(judge.tasks.split("validation"))
+        self._validated = len(validator.tasks.split("validation"))
         context = sampling.engine.context_length(self._policy.context_length)
         self._room = (1 << 62 if context is None else context) - sampling.max_completion_length
         self._plain = [self._chat.prompt(prompt) for prompt in self._prompts]
@@ -133,14 +133,14 @@ class PromptReport(Report):
         return None if self.examples is None else Examples.model_validate(self.examples)
 
 
-def choose_examples(player: Player, judge: Judge, terms: Terms, progress: Progress = silent) -> PromptReport:
+def choose_examples(player: Player, validator: Validator, terms: Terms, progress: Progress = silent) -> PromptReport:
     """Choose number, form and answers of the examples in the prompt by validation; the first of equally good ones.
 
     Raises TaskError for a demonstration that cannot be played.
     """
-    tasks, environment, isolation = judge.tasks.split("train"), judge.environment, judge.sampling.harness.isolation
-    search = PromptSearch(player, judge, terms)
-    search.run(find_examples(terms.warm_start, tasks, environment, isolation=isolation, progress=progress))
+    tasks, isolation = validator.tasks.split("train"), validator.sampling.harness.isolation
+    search = PromptSearch(player, validator, terms)
+    search.run(find_examples(terms.warm_start, tasks, validator.environment, isolation=isolation, progress=progress))
     return search.report()
 
 
@@ -182,7 +182,7 @@ class PromptSearch:
     """
 
     player: Player
-    judge: Judge
+    validator: Validator
     terms: Terms
     spent: float = 0.0
     measured: dict[str, float] = field(default_factory=dict)  # the sums of what the validations measured
@@ -192,7 +192,7 @@ class PromptSearch:
 
     def __post_init__(self) -> None:
         self._report: EvaluationReport | None = None
-        self._began, self._prompts = time.perf_counter(), Prompts(self.player, self.judge)
+        self._began, self._prompts = time.perf_counter(), Prompts(self.player, self.validator)
         self._expected = self.terms.validation_flops or 0.0  # of a validation beside reading its prompts
 
     def report(self) -> PromptReport:
@@ -205,7 +205,7 @@ class PromptSearch:
             budget=budget,
             spent=None if budget is None else self.spent,
             seconds=time.perf_counter() - self._began,
-            metric=self.judge.metric,
+            metric=self.validator.metric,
             trials=tuple(self.trials),
             chosen=self.chosen,
             examples=None if self.examples is None else self.examples.model_dump(),
@@ -230,15 +230,17 @@ class PromptSearch:
         """
         if self.terms.flops is None:
             return None
-        of_a_validation = len(self.judge.tasks.split("validation")) * self.judge.num_generations
+        of_a_validation = len(self.validator.tasks.split("validation")) * self.validator.num_generations
         made = of_a_validation * sum(trial.validation is not None for trial in self.trials)
         left = (self.terms.flops - self.spent) * made / self.spent if self.spent else 0
         return max(0, int(left) - beside * of_a_validation)
 
     def attempt(self, tasks: Sequence[Task], examples: Examples | None) -> tuple[Rollouts, Rewards]:
         """Attempt each task once with these examples, as in a validation; what it takes is spent."""
-        sampling = self.judge.sampling.model_copy(update={"examples": examples})
-        attempts = self.judge.attempt(self.player, tasks, sampling, num_generations=1, round=0, label="instructions")
+        sampling = self.validator.sampling.model_copy(update={"examples": examples})
+        attempts = self.validator.attempt(
+            self.player, tasks, sampling, num_generations=1, round=0, label="instructions"
+        )
         self._spend(attempts[0].metrics)
         return attempts
 
@@ -265,12 +267,12 @@ class PromptSearch:
             logger.info("a prompt with %d examples is left out: %s", number, reason)
             self.trials.append(PromptTrial(number, form, left_out=reason, answers=answers, instructions=instructions))
             return False
-        sampling = self.judge.sampling.model_copy(update={"examples": examples})
-        report, measured = replace(self.judge, sampling=sampling).validate_player(self.player)
+        sampling = self.validator.sampling.model_copy(update={"examples": examples})
+        report, measured = replace(self.validator, sampling=sampling).validate_player(self.player)
         is_first = not self.spent
         flops = self._spend(measured)
         self._expected = flops - reading if is_first else max(self._expected, flops - reading)
-        metric = self.judge.metric
+        metric = self.validator.metric
         found = PromptTrial(number, form, guarded_mean(report, metric), answers=answers, instructions=instructions)
         self.trials.append(found)
         logger.info("%d examples as %s: %s %s", number, form or "none", metric, found.validation)

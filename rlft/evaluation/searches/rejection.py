@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlft.errors import PolicyError
-from rlft.evaluation.searches.judge import (
+from rlft.evaluation.searches.validator import (
     FACTORS,
     Best,
     Candidate,
     ControlReport,
-    Judge,
     Terms,
+    Validator,
     rate_after_trials,
 )
 from rlft.models import Policy
@@ -86,13 +86,13 @@ SCARCE = 1 / 20  # with a smaller share of the attempts solved in a trial the fo
 FEWEST_ROUNDS = 2  # with fewer in a trial the given learning rate is taken without trials
 
 
-def run_rejection_control(policy: Policy, judge: Judge, terms: Terms) -> ControlReport:
+def run_rejection_control(policy: Policy, validator: Validator, terms: Terms) -> ControlReport:
     """Change `policy` in place to the best validated one of rejection sampling, in the form that does better.
 
     Both forms share the budget. Batch size, warm-up and the middle learning rate are those of the warm start. Raises as
     `collect_rollouts` and `score_rollouts` do.
     """
-    loop = Rejection(policy, judge, terms)
+    loop = Rejection(policy, validator, terms)
     loop.run(terms.middle_rate(policy))
     return loop.best.report(terms, loop.spent, loop.imitated, attempts=loop.attempts)
 
@@ -126,14 +126,14 @@ class Rejection:
     """
 
     policy: Policy
-    judge: Judge
+    validator: Validator
     terms: Terms
     spent: float = 0.0
     attempts: int = 0
     imitated: int = 0
 
     def __post_init__(self) -> None:
-        self.best, terms = Best(self.policy, self.judge), self.terms
+        self.best, terms = Best(self.policy, self.validator), self.terms
         assert terms.sampling is not None
         assert terms.training is not None
         self.sampling, self.training, self.rounds = terms.sampling, terms.training, terms.rounds
@@ -233,9 +233,9 @@ class Rejection:
     def _round(self, course: Course, number: int, size: tuple[int, int], imitator: Imitator) -> None:
         """Sample tasks of a round, and take a step on each batch of what is chosen, as far as the budget allows."""
         seed, training = self.sampling.seed, self.training
-        tasks = tasks_of_round(self.judge.tasks, round=number, count=training.tasks_per_round, seed=seed)[: size[0]]
-        player = self.judge.player_of(self.policy)
-        rollouts, rewards = self.judge.attempt(
+        tasks = tasks_of_round(self.validator.tasks, round=number, count=training.tasks_per_round, seed=seed)[: size[0]]
+        player = self.validator.player_of(self.policy)
+        rollouts, rewards = self.validator.attempt(
             player, tasks, self.sampling, num_generations=size[1], round=number, label="train"
         )
         self.spent += rollouts.metrics[ROLLOUT_FLOPS]

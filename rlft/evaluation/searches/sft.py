@@ -13,13 +13,13 @@ from itertools import accumulate, islice, takewhile
 from statistics import fmean
 
 from rlft.errors import PolicyError
-from rlft.evaluation.searches.judge import (
+from rlft.evaluation.searches.validator import (
     FACTORS,
     Best,
     Candidate,
     ControlReport,
-    Judge,
     Terms,
+    Validator,
     rate_after_trials,
 )
 from rlft.models import Policy
@@ -55,7 +55,7 @@ class Search:
 
     policy: Policy
     demonstrations: Mapping[Answers, Sequence[Demonstration]]
-    judge: Judge
+    validator: Validator
     chat: Chats
     terms: Terms
     seed: int
@@ -63,7 +63,7 @@ class Search:
     spent: float = 0.0
 
     def __post_init__(self) -> None:
-        self.best, self.settings = Best(self.policy, self.judge), self.terms.usual
+        self.best, self.settings = Best(self.policy, self.validator), self.terms.usual
         self.budget, self.validation_flops = self.terms.flops or 0.0, self.terms.validation_flops or 0.0
         self._rows = {
             answers: [
@@ -163,22 +163,22 @@ class Search:
         return sum(1 for _ in takewhile(lambda spent: spent <= flops, accumulate(islice(self._costs(answers), most))))
 
 
-def run_sft_control(policy: Policy, judge: Judge, terms: Terms, progress: Progress = silent) -> ControlReport:
+def run_sft_control(policy: Policy, validator: Validator, terms: Terms, progress: Progress = silent) -> ControlReport:
     """Change `policy` in place to the best validated one of supervised fine-tuning on all demonstrations there are.
 
     Batch size, warm-up and the middle learning rate are those of the warm start. Demonstrations that the policy cannot
     be shown are left out; without any it stays as it is. Raises as `all_demonstrations` does.
     """
-    environment, isolation = judge.environment, judge.sampling.harness.isolation
-    chat, train = open_chats(policy, environment, isolation), judge.tasks.split("train")
+    environment, isolation = validator.environment, validator.sampling.harness.isolation
+    chat, train = open_chats(policy, environment, isolation), validator.tasks.split("train")
     found = all_demonstrations(terms.warm_start, train, environment, isolation=isolation, progress=progress)
     # The run has trained by now: an answer that the policy cannot be shown must not end it.
     shown: dict[Answers, list[Demonstration]] = {
         answers: fitting for answers, some in found.items() if (fitting := that_fit(policy, chat, some))
     }
     if not shown:
-        return Best(policy, judge).report(terms, 0.0, 0)
-    search = Search(policy, shown, judge, chat, terms, judge.sampling.seed, progress)
+        return Best(policy, validator).report(terms, 0.0, 0)
+    search = Search(policy, shown, validator, chat, terms, validator.sampling.seed, progress)
     search.run(terms.middle_rate(policy))
     return search.best.report(
         terms,

@@ -13,7 +13,7 @@ from rlft.errors import ConfigError
 from rlft.evaluation.arms import ARMS, PolicyArm, PromptArm
 from rlft.evaluation.arms.base import Beginning
 from rlft.evaluation.arms.model import Model
-from rlft.evaluation.searches.judge import Judge, Terms
+from rlft.evaluation.searches.validator import Terms, Validator
 from rlft.harness.asked import AskedPlayer
 from rlft.harness.rollout import SamplingSettings
 from rlft.progress import silent
@@ -78,10 +78,10 @@ def searched(texts, solved, terms):
         return str(2 * place) if place < solved(system) else "?"
 
     sampling = SamplingSettings(temperature=0.0, max_completion_length=8, batch_size=16, seed=0)
-    judge = Judge(make_task_set(*VALIDATION), Sums(), None, sampling, RewardConfig(), 1, "accuracy")
+    validator = Validator(make_task_set(*VALIDATION), Sums(), None, sampling, RewardConfig(), 1, "accuracy")
     with ChatServer(answer) as server:
         player = AskedPlayer(AskedModel(server.url, "small"))
-        return ARMS["prompt"](prompt=texts).choose(player, judge, terms, silent)
+        return ARMS["prompt"](prompt=texts).choose(player, validator, terms, silent)
 
 
 def test_the_best_instructions_are_joined_as_long_as_they_do_better():
@@ -131,12 +131,12 @@ def rewritten(says, terms, *, told=None, trials=400):
         return str(2 * int(task[0])) if "Carry." in system else "?"
 
     sampling = SamplingSettings(temperature=0.0, max_completion_length=8, batch_size=16, seed=0)
-    judge = Judge(make_task_set(*TRAIN, *VALIDATION), Sums(), None, sampling, RewardConfig(), 1, "accuracy")
+    validator = Validator(make_task_set(*TRAIN, *VALIDATION), Sums(), None, sampling, RewardConfig(), 1, "accuracy")
     with ChatServer(answer) as server, ChatServer(says) as reflecting:
         player = AskedPlayer(AskedModel(server.url, "small"))
         reflection = {"model": "large", "endpoint": reflecting.url}
         arm = ARMS["prompt"](prompt=["Add well."], reflection=reflection, trials=trials)
-        report = arm.choose(player, judge, terms, silent)
+        report = arm.choose(player, validator, terms, silent)
     if told is not None:
         told += [body["messages"][0]["content"] for body in reflecting.bodies]
     asked = sum(body["messages"][-1]["content"] in {task.text for task in TRAIN} for body in server.bodies)

@@ -15,7 +15,6 @@ from rlft.environments.contract.base import BaseEnv
 from rlft.errors import EngineError
 from rlft.evaluation.arms import ARMS
 from rlft.evaluation.searches import prompts as few_shot
-from rlft.evaluation.searches.judge import Judge, Terms
 from rlft.evaluation.searches.prompts import (
     Prompts,
     PromptTrial,
@@ -23,6 +22,7 @@ from rlft.evaluation.searches.prompts import (
     choose_examples,
     find_examples,
 )
+from rlft.evaluation.searches.validator import Terms, Validator
 from rlft.harness.asked import AskedPlayer
 from rlft.harness.attempt import Examples
 from rlft.harness.chat.templates import apply_chat_template_setting
@@ -52,7 +52,7 @@ CHARACTERS = "0123456789+=\n :ExamplesAnswer in the same way"
 ORDER = [(4, "turns"), (4, "text"), (8, "turns"), (8, "text"), (2, "turns"), (2, "text"), (0, "")]
 
 
-class FakeJudge(Judge):
+class FakeValidator(Validator):
     """Gives each prompt its mean, and remembers which it was asked for; a validation costs 100."""
 
     means: ClassVar[dict[tuple[int, str], float]] = {}
@@ -68,14 +68,14 @@ class FakeJudge(Judge):
         return report, measured | ({ROLLOUT_FLOPS: 1e9} if ROLLOUT_FLOPS in measured else {})
 
 
-def chosen(means, *, flops=1e12, context=512, environment=None, train=TRAIN, expected=0.0, judges=FakeJudge):
+def chosen(means, *, flops=1e12, context=512, environment=None, train=TRAIN, expected=0.0, kind=FakeValidator):
     sampling = SamplingSettings(temperature=0.0, max_completion_length=2, batch_size=16, seed=0)
     policy = make_policy(characters=CHARACTERS, max_position_embeddings=context)
     tasks = make_task_set(*train, *VALIDATION)
-    judge = judges(tasks, environment or Sums(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
-    FakeJudge.means, FakeJudge.asked = means, []
-    player = judge.player_of(policy)
-    return choose_examples(player, judge, Terms(flops=flops, validation_flops=expected)), FakeJudge.asked
+    validator = kind(tasks, environment or Sums(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
+    FakeValidator.means, FakeValidator.asked = means, []
+    player = validator.player_of(policy)
+    return choose_examples(player, validator, Terms(flops=flops, validation_flops=expected)), FakeValidator.asked
 
 
 def test_the_best_validated_number_and_form_are_kept():
@@ -138,7 +138,7 @@ class Worked(Sums):
 
 
 def test_examples_have_the_answers_that_do_better_in_validation():
-    class ByLength(FakeJudge):
+    class ByLength(FakeValidator):
         """Likes long answers, or short ones."""
 
         longest: ClassVar[bool] = True
@@ -146,16 +146,16 @@ def test_examples_have_the_answers_that_do_better_in_validation():
         def validate_player(self, player):
             examples = self.sampling.examples
             is_long = bool(examples) and len(examples.shown[0].turns[0]["content"]) > 2
-            FakeJudge.means = dict.fromkeys(ORDER, 0.75 if is_long == self.longest else 0.25)
+            FakeValidator.means = dict.fromkeys(ORDER, 0.75 if is_long == self.longest else 0.25)
             return super().validate_player(player)
 
     for ByLength.longest, answers in ((True, "demonstration"), (False, "gold")):
-        report, asked = chosen({}, environment=Worked(), judges=ByLength)
+        report, asked = chosen({}, environment=Worked(), kind=ByLength)
         assert asked == [(4, "turns"), (4, "turns"), *ORDER[1:]]
         assert [trial.answers for trial in report.trials] == ["gold", "demonstration", *5 * [answers], ""]
         assert report.chosen == PromptTrial(4, "turns", 0.75, answers=answers)
     # the first prompt with long answers that fits is compared, whatever its number
-    report, asked = chosen({}, environment=Worked(), judges=ByLength, context=48)
+    report, asked = chosen({}, environment=Worked(), kind=ByLength, context=48)
     fitting = [(trial.examples, trial.answers) for trial in report.trials if not trial.left_out]
     assert fitting[:2] == [(4, "gold"), (2, "demonstration")]
 
@@ -196,10 +196,10 @@ def test_calls_of_tools_are_shown_as_turns_by_a_chat_template():
     apply_chat_template_setting(policy.tokenizer, "qwen3", {})
     sampling = SamplingSettings(temperature=0.0, max_completion_length=2, batch_size=16, seed=0)
     tasks = make_task_set(*TRAIN, *VALIDATION)
-    judge = Judge(tasks, Adds(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
+    validator = Validator(tasks, Adds(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
     shown = find_examples(None, TRAIN, Adds())["gold"][:2]
     assert [message["role"] for message in shown[0].turns] == ["assistant", "tool", "assistant"]
-    prompts = Prompts(judge.player_of(policy), judge)
+    prompts = Prompts(validator.player_of(policy), validator)
     assert prompts.reading_flops(Examples(form="turns", shown=shown)) > prompts.reading_flops(None) > 0
     with pytest.raises(ValueError, match="can only be shown as turns"):
         prompts.reading_flops(Examples(form="text", shown=shown))
@@ -208,12 +208,12 @@ def test_calls_of_tools_are_shown_as_turns_by_a_chat_template():
 def chosen_by_asking(answer, environment=None, attempts=1):
     """The prompt that is chosen for an endpoint that answers so, and what the endpoint was asked."""
     sampling = SamplingSettings(temperature=0.0, max_completion_length=8, batch_size=16, seed=0)
-    judge = Judge(
+    validator = Validator(
         make_task_set(*TRAIN, *VALIDATION), environment or Sums(), None, sampling, RewardConfig(), 1, "accuracy"
     )
     with ChatServer(answer) as server:
         player = AskedPlayer(AskedModel(server.url, "small", attempts=attempts))
-        report = choose_examples(player, judge, Terms(validation_flops=0.0))
+        report = choose_examples(player, validator, Terms(validation_flops=0.0))
     return report, server
 
 
@@ -267,9 +267,9 @@ def test_rewriting_spends_no_more_than_the_budget():
         sampling = SamplingSettings(temperature=0.0, max_completion_length=2, batch_size=16, seed=0)
         policy = make_policy(characters=CHARACTERS, max_position_embeddings=512)
         tasks = make_task_set(*TRAIN, *VALIDATION)
-        judge = Judge(tasks, Sums(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
+        validator = Validator(tasks, Sums(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
         arm = ARMS["prompt"](prompt=["Answer"], **more)
-        return arm.choose(judge.player_of(policy), judge, Terms(flops=flops), silent).spent
+        return arm.choose(validator.player_of(policy), validator, Terms(flops=flops), silent).spent
 
     written = spent(1e15)  # two validations of four tasks
     with ChatServer(lambda body, number: "```\nin the same way\n```") as server:

@@ -9,8 +9,8 @@ from rlft.config import RewardConfig, TrainingConfig, WarmStartConfig
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv
 from rlft.evaluation.searches import rejection as module
-from rlft.evaluation.searches.judge import Judge, Terms
 from rlft.evaluation.searches.rejection import run_rejection_control
+from rlft.evaluation.searches.validator import Terms, Validator
 from rlft.harness.rollout import SamplingSettings
 from tests.factories import make_policy, make_task, make_task_set
 
@@ -54,12 +54,12 @@ def sampled(temperature):
 
 
 def controlled(environment, *, rounds=12, flops=None, settings=SETTINGS, metric="accuracy"):
-    judge = Judge(TASKS, environment, TransformersEngine(64), sampled(0.0), RewardConfig(), 1, metric)
+    validator = Validator(TASKS, environment, TransformersEngine(64), sampled(0.0), RewardConfig(), 1, metric)
     policy = make_policy()
-    before, validation = judge.validate(policy)
+    before, validation = validator.validate(policy)
     report = run_rejection_control(
         policy,
-        judge,
+        validator,
         Terms(
             warm_start=settings,
             training=TRAINING,
@@ -70,7 +70,7 @@ def controlled(environment, *, rounds=12, flops=None, settings=SETTINGS, metric=
             validation_flops=validation,
         ),
     )
-    return policy, judge, report, before
+    return policy, validator, report, before
 
 
 def weights(policy):
@@ -78,11 +78,11 @@ def weights(policy):
 
 
 def test_it_learns_without_gold_in_as_many_rounds_as_grpo_and_keeps_the_best_checkpoint():
-    policy, judge, report, before = controlled(Even())
+    policy, validator, report, before = controlled(Even())
     assert before.metrics["accuracy"].mean < 0.9
     assert report.chosen is not None
     assert report.chosen.validation == max(each.validation for each in report.candidates) > 0.9
-    assert judge.validate(policy)[0].metrics["accuracy"].mean == report.chosen.validation
+    assert validator.validate(policy)[0].metrics["accuracy"].mean == report.chosen.validation
     assert len(report.losses) == report.chosen.steps
     # trials at the rate, a third and three times; then both forms, validated after 4, 8 and 12 rounds
     trials, long = report.candidates[:3], report.candidates[3:]

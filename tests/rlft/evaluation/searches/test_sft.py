@@ -8,8 +8,8 @@ import torch
 from rlft.config import RewardConfig, WarmStartConfig
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.contract.base import BaseEnv
-from rlft.evaluation.searches.judge import Judge, Terms
 from rlft.evaluation.searches.sft import run_sft_control
+from rlft.evaluation.searches.validator import Terms, Validator
 from rlft.harness.rollout import SamplingSettings
 from tests.factories import make_policy, make_task, make_task_set
 
@@ -51,18 +51,18 @@ def terms(flops, validation):
 def test_it_ends_with_the_chosen_weights_inside_its_budget():
     sampling = SamplingSettings(temperature=0.0, max_completion_length=4, batch_size=16, seed=0)
     tasks = make_task_set(*TRAIN, *VALIDATION)
-    judge = Judge(tasks, Sums(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
+    validator = Validator(tasks, Sums(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
     policy = make_policy()
     before = torch.cat([p.detach().flatten().clone() for p in policy.model.parameters()])
-    _, validation = judge.validate(policy)
-    report = run_sft_control(policy, judge, terms(1e9, validation))
+    _, validation = validator.validate(policy)
+    report = run_sft_control(policy, validator, terms(1e9, validation))
     assert 0 < report.spent <= report.budget == 1e9
     assert (report.demonstrations, report.metric) == (9, "accuracy")
     assert report.chosen in report.candidates
     assert report.chosen.validation == max(candidate.validation for candidate in report.candidates)
     assert len(report.losses) == report.chosen.steps
     assert not torch.equal(before, torch.cat([p.detach().flatten() for p in policy.model.parameters()]))
-    found, _ = judge.validate(policy)
+    found, _ = validator.validate(policy)
     assert found.metrics["accuracy"].mean == report.chosen.validation
 
 
@@ -71,10 +71,10 @@ def test_gold_that_the_model_cannot_be_shown_ends_no_run(caplog):
     long = make_task("long", "1+1=", "1" * 100)
 
     def controlled(*train):
-        judge = Judge(
+        validator = Validator(
             make_task_set(*train, *VALIDATION), Sums(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy"
         )
-        return run_sft_control(make_policy(), judge, terms(1e8, 1e6))
+        return run_sft_control(make_policy(), validator, terms(1e8, 1e6))
 
     assert controlled(long, *TRAIN).demonstrations == 9
     assert "1 of 10 demonstrations are left out, such as warm_start, demonstration for '1+1='" in caplog.text
@@ -87,8 +87,8 @@ def test_gold_that_the_model_cannot_be_shown_ends_no_run(caplog):
 def test_of_gold_and_demonstrations_the_control_imitates_what_does_better_in_validation(environment, answers):
     sampling = SamplingSettings(temperature=0.0, max_completion_length=4, batch_size=16, seed=0)
     tasks = make_task_set(*TRAIN, *VALIDATION)
-    judge = Judge(tasks, environment, TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
-    report = run_sft_control(make_policy(), judge, terms(2e10, 1e7))
+    validator = Validator(tasks, environment, TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
+    report = run_sft_control(make_policy(), validator, terms(2e10, 1e7))
     assert [each.form for each in report.candidates[:2]] == ["gold", "demonstration"]  # both at the middle rate
     assert report.candidates[0].learning_rate == report.candidates[1].learning_rate == 3e-3
     assert report.chosen.form == answers

@@ -9,8 +9,8 @@ import torch
 
 from rlft.config import WarmStartConfig
 from rlft.evaluation.searches import sft as module
-from rlft.evaluation.searches.judge import Terms
 from rlft.evaluation.searches.sft import Search
+from rlft.evaluation.searches.validator import Terms
 from rlft.harness.chat.conversation import open_chat
 from rlft.training.demonstration_file import Demonstration
 from rlft.types import EvaluationReport
@@ -24,7 +24,7 @@ SUMS = [
 VALIDATION = 1e6
 
 
-class FakeJudge:
+class FakeValidator:
     """Gives the validations these accuracies in turn, the last one for ever, and keeps the weights that it saw."""
 
     metric = "accuracy"
@@ -47,37 +47,37 @@ def weights(policy):
 GOLD = {"gold": SUMS}
 
 
-def searched(judge, budget, rate=1e-3, policy=None, shown=GOLD):
+def searched(validator, budget, rate=1e-3, policy=None, shown=GOLD):
     policy = policy or make_policy()
     settings = WarmStartConfig(steps=1, batch_size=8, warmup_steps=2)
     terms = Terms(warm_start=settings, flops=budget, validation_flops=VALIDATION)
-    search = Search(policy, shown, judge, open_chat(policy.tokenizer), terms, 0)
+    search = Search(policy, shown, validator, open_chat(policy.tokenizer), terms, 0)
     search.run(rate)
     return policy, search
 
 
 def step_flops():
     """What a step costs at most: prompts of 5 tokens with marks, answers of 1 and the end token."""
-    _, search = searched(FakeJudge(0.5), 1.0)
+    _, search = searched(FakeValidator(0.5), 1.0)
     return search.spent - VALIDATION
 
 
 def test_the_best_rate_of_the_trials_gets_the_long_training():
     # trials at the rate, a third and three times; the third wins, and of the long training the second checkpoint
-    judge = FakeJudge(0.3, 0.5, 0.4, 0.45, 0.6, 0.55, 0.5)
+    validator = FakeValidator(0.3, 0.5, 0.4, 0.45, 0.6, 0.55, 0.5)
     budget = 90 * step_flops() + 7 * VALIDATION
-    policy, search = searched(judge, budget)
+    policy, search = searched(validator, budget)
     rates = [candidate.learning_rate for candidate in search.best.candidates]
     assert rates == pytest.approx([1e-3, 1e-3 / 3, 3e-3] + 4 * [1e-3 / 3])
     assert search.best.chosen is not None
     assert search.best.chosen.validation == 0.6
-    assert torch.equal(weights(policy), judge.seen[4])
+    assert torch.equal(weights(policy), validator.seen[4])
     assert 0.9 * budget < search.spent <= budget
 
 
 def test_it_repeats_itself():
     budget = 90 * step_flops() + 7 * VALIDATION
-    (one, first), (two, second) = (searched(FakeJudge(0.3, 0.5), budget) for _ in range(2))
+    (one, first), (two, second) = (searched(FakeValidator(0.3, 0.5), budget) for _ in range(2))
     assert torch.equal(weights(one), weights(two))
     assert (first.best.candidates, first.spent, first.best.losses) == (
         second.best.candidates,
@@ -87,14 +87,14 @@ def test_it_repeats_itself():
 
 
 def test_a_small_budget_goes_to_the_given_rate():
-    _, search = searched(FakeJudge(0.3), 20 * step_flops() + VALIDATION)
+    _, search = searched(FakeValidator(0.3), 20 * step_flops() + VALIDATION)
     assert [candidate.learning_rate for candidate in search.best.candidates] == [1e-3]
     assert search.best.candidates[0].steps >= 20
 
 
 def test_no_training_is_longer_than_so_many_epochs(monkeypatch):
     monkeypatch.setattr(module, "EPOCHS", 4)
-    _, search = searched(FakeJudge(0.3, 0.4), 1000 * step_flops())
+    _, search = searched(FakeValidator(0.3, 0.4), 1000 * step_flops())
     assert max(candidate.steps for candidate in search.best.candidates) == 13  # 4 * 25 / 8 = 12.5
 
 
@@ -107,7 +107,7 @@ def test_a_rate_whose_numbers_go_wrong_is_left_out(monkeypatch):
         return train(*given, **options)
 
     monkeypatch.setattr(module, "train_sft", failing)
-    _, search = searched(FakeJudge(0.3), 90 * step_flops() + 7 * VALIDATION)
+    _, search = searched(FakeValidator(0.3), 90 * step_flops() + 7 * VALIDATION)
     failed = [candidate for candidate in search.best.candidates if candidate.validation is None]
     assert [candidate.learning_rate for candidate in failed] == pytest.approx([3e-3])
     assert search.best.chosen is not None
@@ -119,23 +119,23 @@ BOTH = {"gold": SUMS, "demonstration": WRONG}
 
 def test_both_kinds_of_answers_are_tried_and_the_better_one_gets_the_other_rates_and_the_long_training():
     budget = 90 * step_flops() + 8 * VALIDATION
-    _, search = searched(FakeJudge(0.3, 0.5, 0.4, 0.45, 0.6), budget, shown=BOTH)
+    _, search = searched(FakeValidator(0.3, 0.5, 0.4, 0.45, 0.6), budget, shown=BOTH)
     found = [(each.form, each.learning_rate) for each in search.best.candidates]
     assert [form for form, _ in found] == ["gold"] + 7 * ["demonstration"]
     assert [rate for _, rate in found] == pytest.approx([1e-3, 1e-3, 1e-3 / 3, 3e-3] + 4 * [1e-3])
     assert search.answers == "demonstration"
     assert 0.9 * budget < search.spent <= budget
     # of a tie the gold answers are taken
-    _, search = searched(FakeJudge(0.3), budget, shown=BOTH)
+    _, search = searched(FakeValidator(0.3), budget, shown=BOTH)
     assert {each.form for each in search.best.candidates[2:]} == {"gold"}
 
 
 def test_a_small_budget_goes_to_both_kinds_of_answers_and_never_beyond():
     budget = 20 * step_flops() + 2 * VALIDATION
-    _, search = searched(FakeJudge(0.3, 0.5), budget, shown=BOTH)
+    _, search = searched(FakeValidator(0.3, 0.5), budget, shown=BOTH)
     found = search.best.candidates
     assert [(each.form, each.learning_rate) for each in found] == [("gold", 1e-3), ("demonstration", 1e-3)]
     assert (search.answers, min(each.steps for each in found) >= 10) == ("demonstration", True)
     assert search.spent <= budget
-    _, search = searched(FakeJudge(0.3), step_flops() + VALIDATION, shown=BOTH)
+    _, search = searched(FakeValidator(0.3), step_flops() + VALIDATION, shown=BOTH)
     assert [each.form for each in search.best.candidates] == ["gold"]  # a step at least, and no second one

@@ -69,7 +69,7 @@ class Terms(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class Validator:
     """Holds what a validation needs beside the policy; `metric` is `evaluation.metric`.
 
     `engine` samples from policies. It is `None` where a model behind an address attempts the tasks.
@@ -87,7 +87,7 @@ class Judge:
     @classmethod
     def of(
         cls, validation: Validation, tasks: TaskSet, environment: BaseEnv, engine: Engine | None, progress: Progress
-    ) -> Judge:
+    ) -> Validator:
         """Return what validates as the settings say."""
         sampling, reward = validation.sampling, validation.reward
         return cls(
@@ -186,8 +186,8 @@ class ControlReport(Report):
 class Best:
     """Validates checkpoints of `policy`, and keeps the weights of the best one; at first those that it has now."""
 
-    def __init__(self, policy: Policy, judge: Judge) -> None:
-        self._policy, self._judge, self._began = policy, judge, time.perf_counter()
+    def __init__(self, policy: Policy, validator: Validator) -> None:
+        self._policy, self._judge, self._began = policy, validator, time.perf_counter()
         self._start = self._weights = _copy(policy)
         self._reports: list[tuple[Candidate, EvaluationReport]] = []
         self.candidates: list[Candidate] = []

@@ -6,7 +6,7 @@ import dataclasses
 
 import torch
 
-from rlft.evaluation.searches.judge import FACTORS, Best, Candidate, rate_after_trials, usual_rate
+from rlft.evaluation.searches.validator import FACTORS, Best, Candidate, rate_after_trials, usual_rate
 from rlft.types import EvaluationReport, Interval
 from tests.factories import make_policy
 
@@ -26,7 +26,7 @@ def test_after_trials_it_is_that_of_the_best_one_and_the_lowest_if_all_went_wron
     assert rate_after_trials(None, 1.0) == 1 / 3
 
 
-class FakeJudge:
+class FakeValidator:
     """Gives the validations these accuracies in turn; `None` is one in which nothing was scored."""
 
     metric = "accuracy"
@@ -48,7 +48,7 @@ def weights(policy):
 
 def test_the_first_of_equally_good_checkpoints_is_kept_and_each_form_has_one_of_its_own():
     policy = make_policy()
-    best, seen = Best(policy, FakeJudge(None, 0.25, 0.5, 0.5, 0.25)), []
+    best, seen = Best(policy, FakeValidator(None, 0.25, 0.5, 0.5, 0.25)), []
     for rate, form in ((1, "full"), (2, "full"), (3, "best"), (4, "best"), (5, "full")):
         with torch.no_grad():
             next(iter(policy.trainable().values())).add_(1.0)
@@ -64,7 +64,7 @@ def test_the_first_of_equally_good_checkpoints_is_kept_and_each_form_has_one_of_
 
 
 def test_without_any_score_there_is_no_best_one():
-    best = Best(make_policy(), FakeJudge(None))
+    best = Best(make_policy(), FakeValidator(None))
     best.validate(1.0, [])
     assert (best.chosen, best.leading()) == (None, None)
     assert best.candidates[0].validation is None
