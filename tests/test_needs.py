@@ -83,6 +83,7 @@ def test_the_closing_line_is_there_under_xdist(run_tests):
     assert "2 tests were skipped: 2 for want of a moon (look up)" in lines
 
 
+@pytest.mark.slow
 def test_a_second_part_runs_what_the_first_skipped_and_nothing_is_left_out(run_tests, tmp_path):
     parts = ("-p", "tests.parts", "--done=done.json")
     assert run_tests("-n", "2", *parts)[0] == 0
@@ -103,6 +104,7 @@ def test_a_second_part_runs_what_the_first_skipped_and_nothing_is_left_out(run_t
     assert any("all 4 tests passed in one of the parts" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_a_file_that_lies_elsewhere_is_not_taken_for_a_place_of_tests(run_tests, tmp_path_factory):
     file = tmp_path_factory.mktemp("elsewhere") / "done.json"
     assert run_tests("-p", "tests.parts", f"--done={file}")[0] == 0

@@ -85,6 +85,7 @@ def test_every_file_that_is_named_exists(page):
 
 
 @by_page
+@pytest.mark.slow
 def test_every_command_is_one_that_rlft_has(page):
     for block in re.findall(r"^```(?:console|bash)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
         for line in block.replace("\\\n", "").splitlines():

@@ -131,6 +131,7 @@ def test_a_model_without_a_champion(home):
     assert rlft("rollback", "empty", "--reason", "r").exit_code == 6
 
 
+@pytest.mark.slow
 def test_a_version_that_failed_its_gate_leads_on(home):
     registry = SmallRegistry(home)
     finish(Home(home))

@@ -26,6 +26,7 @@ def test_a_probe_leaves_nothing_behind(make_home):
     assert found["memory"]["verdict"] == "fits"
 
 
+@pytest.mark.slow
 def test_a_config_that_could_not_start_is_not_probed(make_home):
     home = make_home("unready", new=True)
     done = home.rlft("estimate", str(TINY), "--set", "policy.device=cuda", "--set", "environment.name=nowhere:Gone")

@@ -28,6 +28,7 @@ client.create_registered_model("sums-model")
 """
 
 
+@pytest.mark.slow
 def test_runs_and_models_are_there_by_http(tmp_path):
     home, port = Home(tmp_path), free_port()
     tracked = home.code(TRACK)

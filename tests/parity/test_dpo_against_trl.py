@@ -172,6 +172,7 @@ def step_by_rlft(bases, **options):
 
 @pytest.mark.parametrize("budget", [None, 12])
 @pytest.mark.parametrize(("options", "form"), FORMS)
+@pytest.mark.slow
 def test_one_step(options, form, budget, bases, tmp_path):
     # the norm of the gradient is above 0.3, so that it is scaled down; AdamW moves most weights by the rate
     shared = {"beta": 0.3, "learning_rate": 3e-5, "max_grad_norm": 0.3}

@@ -120,7 +120,6 @@ def _rewrite(search: PromptSearch, reflection: ModelControl, most: int) -> None:
     """
     from gepa.api import optimize
 
-    from rlft.engines.server_requests import ServerGoneError, ServerRefusedError
     from rlft.harness.attempt import Examples
     from rlft.tasks.splits import sample_tasks
 
@@ -132,22 +131,22 @@ def _rewrite(search: PromptSearch, reflection: ModelControl, most: int) -> None:
         logger.info("no instructions are rewritten: the budget pays for %d attempts at train tasks", attempts)
         return
     with closing(_open(reflection)) as endpoint:
-        try:
-            found = optimize(
-                seed_candidate={_NAME: search.chosen.instructions},
-                trainset=list(tasks),
-                adapter=_Attempts(search),
-                reflection_lm=_Reflection(endpoint),
-                reflection_minibatch_size=_MINIBATCH,
-                skip_perfect_score=False,
-                # An iteration looks at two minibatches and, if the new text does better, at all tasks.
-                max_metric_calls=attempts - len(tasks) - 2 * _MINIBATCH,
-                logger=_Quiet(),
-                seed=search.validator.sampling.seed,
-            )
-        except (ServerGoneError, ServerRefusedError) as cause:
-            logger.warning("no instructions are rewritten: %s", cause)
-            return
+        asked = _Reflection(endpoint)
+        found = optimize(
+            seed_candidate={_NAME: search.chosen.instructions},
+            trainset=list(tasks),
+            adapter=_Attempts(search),
+            reflection_lm=asked,
+            reflection_minibatch_size=_MINIBATCH,
+            skip_perfect_score=False,
+            # An iteration looks at two minibatches and, if the new text does better, at all tasks.
+            max_metric_calls=attempts - len(tasks) - 2 * _MINIBATCH,
+            stop_callbacks=[lambda gepa_state: bool(asked.problem)],
+            logger=_Quiet(),
+            seed=search.validator.sampling.seed,
+        )
+    if asked.problem:
+        logger.warning("instructions are not rewritten any more: %s", asked.problem)
     ranked = sorted(zip(found.val_aggregate_scores, found.candidates, strict=True), key=lambda each: -each[0])
     tried = {trial.instructions for trial in search.trials}
     texts = dict.fromkeys(text for _, candidate in ranked if (text := candidate[_NAME].strip()) not in tried)
@@ -163,17 +162,27 @@ def _open(reflection: ModelControl) -> ChatEndpoint:
 
 
 class _Reflection:
-    """Asks the model that reflects, as GEPA calls it: with a text, or with messages."""
+    """Asks the model that reflects, as GEPA calls it: with a text, or with messages.
+
+    GEPA asks again when this raises, so `problem` says why nothing is asked any more.
+    """
 
     def __init__(self, endpoint: ChatEndpoint) -> None:
-        self._endpoint, self._asked = endpoint, 0
+        self._endpoint, self._asked, self.problem = endpoint, 0, ""
 
     def __call__(self, prompt: str | list[dict[str, Any]]) -> str:
         from rlft.engines.base import Sampling
+        from rlft.engines.server_requests import ServerGoneError, ServerRefusedError
 
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
         self._asked += 1
-        answer = self._endpoint.ask(messages, (), Sampling(1.0, _LONGEST), seed=self._asked)
+        if self.problem:
+            raise ServerGoneError(self.problem)
+        try:
+            answer = self._endpoint.ask(messages, (), Sampling(1.0, _LONGEST), seed=self._asked)
+        except (ServerGoneError, ServerRefusedError) as cause:
+            self.problem = str(cause)
+            raise
         return str(answer.message.get("content") or "")
 
 

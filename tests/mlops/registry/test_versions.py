@@ -243,6 +243,7 @@ def test_what_is_registered(store, full):
     assert all("==" in line for line in requirements)
 
 
+@pytest.mark.slow
 def test_versions_and_aliases(store, full, tokenizer, tmp_path):
     client = store[0]
     uri = client.tracking_uri

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from mlops.runs.runtime import Lent, Runtime
 from rlft.config import DistributedConfig, EnvironmentConfig
@@ -58,6 +59,7 @@ def test_trainers_are_made_once_where_the_run_says_and_meet_beside_the_policies(
     alone.close()
 
 
+@pytest.mark.slow
 def test_the_environment_is_made_once():
     runtime = Runtime()
     settings = EnvironmentConfig(name="rlft.environments.stories:Stories")

@@ -64,6 +64,7 @@ def test_new_tasks_are_new_rows_of_the_train_split(bench, look_at):
     assert 0 < len(after - before) <= 20
 
 
+@pytest.mark.slow
 def test_new_tasks_from_use_are_new_tasks(bench, look_at):
     """Conversations with a served model, which a run would take beside the tasks of the file."""
     use = {"experiment": "small-served", "gold": "none", "validation_share": 0}

@@ -82,6 +82,7 @@ def test_a_replay_is_checked_too_and_its_image_is_for_its_config(folder):
     assert any(line.startswith("ray==") for line in docker.requirements)
 
 
+@pytest.mark.slow
 def test_what_the_pods_will_have_is_not_refused(folder, monkeypatch):
     git(folder, "init")
     set_clone(monkeypatch, folder)

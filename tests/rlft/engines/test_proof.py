@@ -195,6 +195,7 @@ def test_what_differs_after_every_push_is_caught_where_a_single_one_is_not():
     check_evidence(seen("4", 0.01), before, "bfloat16", None)
 
 
+@pytest.mark.slow
 def test_stale_weights_of_a_part_grow_beyond_rounding_in_three_rounds():
     # An engine in bfloat16 whose numbers are rounded by another order of sums, as it has all canaries in one batch.
     for family in ARCHITECTURES:

@@ -245,6 +245,7 @@ plain = st.recursive(
 
 
 @given(plain | st.sets(st.integers()) | st.frozensets(st.text()))
+@pytest.mark.slow
 def test_plain_values_come_back_as_they_were(value):
     back = decode(json.loads(json.dumps(encode(value))))
     assert repr(back) == repr(value) or back == value  # repr: nan, -0.0 and the types
@@ -336,6 +337,7 @@ def test_no_constant_passes_a_sanitized_task_of_mbpp(shared_data):
     assert not [tests for tests in compared if len({test.rsplit("==", 1)[1].strip() for test in tests}) == 1]
 
 
+@pytest.mark.slow
 def test_other_reference_solutions_of_mbpp_pass(shared_data, mbpp):
     # Every fourth, to save half a minute. All 428 have been tried: all pass but UNSUITABLE.
     others = [task for task in mbpp_tasks(shared_data) if not task.info["sanitized"]]

@@ -171,6 +171,7 @@ def test_an_object_that_would_be_compared_for_hours_is_no_answer():
     assert time.thread_time() - started < 10  # it took 2 s for 4,000 characters, and 7 s for 8,000
 
 
+@pytest.mark.slow
 def test_the_verifiers_that_evaluate_are_known():
     # codeio runs the data set's own code, number_sorting evaluates its own answer.
     found = set()

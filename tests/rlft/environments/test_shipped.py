@@ -123,6 +123,7 @@ print(sorted({name.partition(".")[0] for name in sys.modules} - before - sys.std
 """
 
 
+@pytest.mark.slow
 def test_no_package_is_imported_while_a_score_is_timed():
     # A thread that is left behind in the middle of an import leaves half of the package to all later scores.
     run = subprocess.run([sys.executable, "-c", SCORED], capture_output=True, text=True, check=False)

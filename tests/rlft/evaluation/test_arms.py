@@ -155,9 +155,12 @@ def test_instructions_are_rewritten_by_what_went_wrong_at_train_tasks_and_valida
     assert "?" in told[0]
 
 
-def test_a_model_that_does_not_answer_leaves_the_written_instructions():
-    report, _ = rewritten(lambda body, number: 401, Terms())
+def test_a_model_that_does_not_answer_is_asked_once_and_leaves_the_written_instructions(caplog):
+    told = []
+    report, _ = rewritten(lambda body, number: 401, Terms(), told=told)
     assert [trial.instructions for trial in report.trials] == ["", "Add well."]
+    assert len(told) == 1
+    assert "instructions are not rewritten any more: " in caplog.text
 
 
 def test_nothing_is_rewritten_that_the_trials_do_not_pay_for():

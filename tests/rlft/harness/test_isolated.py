@@ -98,6 +98,7 @@ def test_an_environment_that_keeps_more_than_state_loses_the_rollouts_of_the_pro
     assert str(rows[1].error).startswith("harness: the worker process ended with exit code 0 in tool do")
 
 
+@pytest.mark.slow
 def test_processes_that_end_again_and_again_stop_the_run():
     with pytest.raises(RlftError, match="its code has ended 8 worker processes in a row, the last one as it ended"):
         play([does("exit")] * 20, processes=1)

@@ -68,6 +68,7 @@ def test_processes_and_threads_say_the_same(name):
     assert [row.total for row in alone].count(1.0) == 8
 
 
+@pytest.mark.slow
 def test_an_expression_that_backtracks_for_ever_is_ended_by_killing_its_process():
     started = time.perf_counter()
     rows = score(["ok", "backtrack", "ok", "loop", "ok"], seconds=0.5)
@@ -76,12 +77,14 @@ def test_an_expression_that_backtracks_for_ever_is_ended_by_killing_its_process(
     assert time.perf_counter() - started < 60
 
 
+@pytest.mark.slow
 def test_those_that_wait_for_a_process_that_crashes_are_scored_all_the_same():
     texts = ["ok"] * 6 + ["segfault", "exit"] + ["ok"] * 6
     rows = score(texts, load("Awaited"), concurrency=14, processes=2)
     assert [row.total for row in rows] == [1.0] * 6 + [None] * 2 + [1.0] * 6
 
 
+@pytest.mark.slow
 def test_a_reward_that_leaks_loses_nothing_and_one_that_takes_too_much_is_told():
     rows = score(["leak"] * 6 + ["memory"] + ["ok"], memory_mib=256)
     assert [row.total for row in rows] == [1.0] * 6 + [None, 1.0]
@@ -140,6 +143,7 @@ def test_what_a_worker_prints_by_itself_is_rid_of_the_values_of_variables(monkey
     assert "zq81" not in said
 
 
+@pytest.mark.slow
 def test_the_check_and_the_audit_of_an_environment_run_where_it_says():
     report = check_environment(load("Native"), [make_task("t", "say", "ok")])
     assert report.reward.parts["pid"] != os.getpid()
@@ -158,6 +162,7 @@ def test_a_worker_is_where_the_user_stood_and_leaves_the_run_there(tmp_path, mon
     assert os.getcwd() == str(tmp_path)
 
 
+@pytest.mark.slow
 def test_processes_last_as_long_as_their_event_loop_and_begin_anew_in_another():
     environment = load()
 

@@ -127,6 +127,7 @@ def test_the_same_escape_works_without_a_sandbox(host, name):
 
 
 @pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.slow
 def test_a_bomb_ends_in_time_and_leaves_nothing_behind(sandbox, name):
     started = time.perf_counter()
     verdict = attack(sandbox, BOMBS[name])

@@ -67,6 +67,7 @@ def most_held_mib(sandbox, code, limits, measure=held_mib):
 
 
 @pytest.mark.parametrize("name", HOARDS)
+@pytest.mark.slow
 def test_a_hoard_takes_no_more_of_the_host_than_the_limit(sandbox, name):
     # Others on this machine take and give back memory too, though hardly three times.
     assert any(most_held_mib(sandbox, HOARDS[name], LIMITS)[0] < LIMITS.memory_mib + SLACK_MIB for _ in range(3))

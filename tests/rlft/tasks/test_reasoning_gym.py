@@ -150,6 +150,7 @@ def test_the_counts_of_the_shipped_sums_move_no_task(name: Split):
     assert all(after[other] == before[other] for other in SPLITS if other != name)
 
 
+@pytest.mark.slow
 def test_the_items_of_a_generator_that_depend_on_its_size_do_not_depend_on_counts():
     few = questions(drawn_of(source("acre"), {"train": 3, "test": 2}))
     more = questions(drawn_of(source("acre"), {"train": 3, "test": 20}))

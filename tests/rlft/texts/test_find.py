@@ -265,6 +265,7 @@ def test_a_text_is_redacted_around_its_secrets():
         "1:",
     ],
 )
+@pytest.mark.slow
 def test_long_texts_take_no_longer_than_their_length(piece):
     # backtracking over 20,000 pieces would take minutes and meet the test's time limit
     text = piece * 20_000

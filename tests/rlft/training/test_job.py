@@ -28,6 +28,7 @@ def load(folder):
     return load_policy(folder, torch.device("cpu"))
 
 
+@pytest.mark.slow
 def test_the_policy_after_the_round_is_written_with_where_it_comes_from(job):
     heard = []
     report = train_job(job, load(job.policy), None, save_policy, progress=lambda done, *_, **__: heard.append(done))

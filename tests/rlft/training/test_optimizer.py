@@ -105,6 +105,7 @@ def start(base, dtype, lora):
 
 @pytest.mark.parametrize("lora", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.slow
 def test_training_goes_on_from_its_artifact_byte_for_byte(dtype, lora, tmp_path):
     base = save_base(tmp_path / "base", sharpness=2.0)
     settings = {"learning_rate": 1e-3, "weight_decay": 0.1, "warmup_updates": 3, "num_iterations": 2}
@@ -123,6 +124,7 @@ def test_training_goes_on_from_its_artifact_byte_for_byte(dtype, lora, tmp_path)
     assert files(folder.path) != files(tmp_path / "1")
 
 
+@pytest.mark.slow
 def test_bfloat16_weights_train_at_a_rate_that_they_cannot_hold(tmp_path):
     # Weights of this size are some 2^-13 = 1e-4 apart; a step of 1e-6 moves hardly any of them, but it moves all
     # masters, and 40 of them move weights as well.

@@ -69,6 +69,7 @@ def curve(policy, **options):
     return torch.tensor(sft(policy, **options).losses)
 
 
+@pytest.mark.slow
 def test_bfloat16_follows_float32():
     # Most weights of this size lie 2^-13 = 1e-4 apart: one step of 1e-5 is lost, and so are all where none is kept.
     long, short = make_policy(hidden_size=64), make_policy(hidden_size=64, dtype="bfloat16")

@@ -159,6 +159,7 @@ def part_gradients(policy, groups, **settings):
 @pytest.mark.parametrize("checkpointing", [False, True])
 @pytest.mark.parametrize("lora", [False, True])
 @pytest.mark.parametrize("family", ["qwen3", "gpt2"])  # the second ties its embeddings
+@pytest.mark.slow
 def test_gradients_of_parts_in_bfloat16_add_up_in_float32(family, lora, checkpointing):
     policy = make_small_policy(family, lora=lora, dtype=torch.bfloat16, sharpness=2.0)
     groups = make_groups(policy)
@@ -192,6 +193,7 @@ def policy_gradient(policy, groups):
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, *OTHERS])
+@pytest.mark.slow
 def test_the_first_gradient_is_the_policy_gradient(family):
     policy = make_small_policy(family, sharpness=2.0)
     assert policy.shares_prompts == (family in FAMILIES)

@@ -67,6 +67,7 @@ def plain(rollout):
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(rollouts(), max_size=4), st.floats(0, 1e9))
+@pytest.mark.slow
 def test_rollouts_come_back_bit_for_bit(rows, seconds):
     stored = Rollouts(tuple(rows), seconds=seconds)
     found = storage.rollouts_from_table(through_a_file(storage.rollouts_to_table(stored)))

@@ -89,6 +89,7 @@ def test_a_call_whose_process_ends_before_it_begins_is_made_in_another_one(monke
     assert len(ended) == 1
 
 
+@pytest.mark.slow
 def test_a_process_that_blocks_is_killed_once_it_does_not_answer_and_one_that_waits_is_not():
     async def calls():
         pool = Pool(Program("tests.rlft.environments.workers.rough:open_rough", {}, Path.cwd()), 1)

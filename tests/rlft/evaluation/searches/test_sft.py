@@ -48,6 +48,7 @@ def terms(flops, validation):
     return Terms(warm_start=SETTINGS, flops=flops, validation_flops=validation)
 
 
+@pytest.mark.slow
 def test_it_ends_with_the_chosen_weights_inside_its_budget():
     sampling = SamplingSettings(temperature=0.0, max_completion_length=4, batch_size=16, seed=0)
     tasks = make_task_set(*TRAIN, *VALIDATION)

@@ -75,6 +75,7 @@ def test_the_best_rate_of_the_trials_gets_the_long_training():
     assert 0.9 * budget < search.spent <= budget
 
 
+@pytest.mark.slow
 def test_it_repeats_itself():
     budget = 90 * step_flops() + 7 * VALIDATION
     (one, first), (two, second) = (searched(FakeValidator(0.3, 0.5), budget) for _ in range(2))
@@ -117,6 +118,7 @@ WRONG = [Demonstration(shown.prompt, ({"role": "assistant", "content": "0"},)) f
 BOTH = {"gold": SUMS, "demonstration": WRONG}
 
 
+@pytest.mark.slow
 def test_both_kinds_of_answers_are_tried_and_the_better_one_gets_the_other_rates_and_the_long_training():
     budget = 90 * step_flops() + 8 * VALIDATION
     _, search = searched(FakeValidator(0.3, 0.5, 0.4, 0.45, 0.6), budget, shown=BOTH)

@@ -79,6 +79,7 @@ unmarked = call.filter(lambda each: not any(mark in json.dumps(each) for mark in
 @pytest.mark.parametrize("name", list(FORMATS))
 @settings(deadline=None)
 @given(content=contents, call=unmarked, end=st.floats(0, 0.99))
+@pytest.mark.slow
 def test_the_text_of_a_call_that_was_cut_is_kept_as_it_was_written(name, content, call, end):
     whole = FORMATS[name].write(content, [call])
     text = whole[: len(content) + int((len(whole) - len(content)) * end)]

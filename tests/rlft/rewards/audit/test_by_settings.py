@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from rlft.config import RewardConfig
 from rlft.config.file import check_config
 from rlft.environments.contract.several import Several
@@ -46,6 +48,7 @@ def test_the_way_out_names_what_the_reward_is_written_in():
     assert way_out(several).startswith("mend the rewards until")
 
 
+@pytest.mark.slow
 def test_all_have_to_pass():
     assert audit(exact, exact).passed
     found = audit(exact, pays_anything)

@@ -347,6 +347,7 @@ def test_what_no_single_sentence_spoils_is_still_said():
     ],
     ids=["reward", "tool", "setup", "list_tools"],
 )
+@pytest.mark.slow
 def test_what_hangs_is_left_behind(methods, said):
     started = time.monotonic()
     report = check(variant(**methods), TASKS[:2], seconds=0.2)

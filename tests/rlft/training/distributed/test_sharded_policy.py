@@ -50,6 +50,7 @@ def files_of(folder):
 
 
 @pytest.mark.parametrize("kind", ["full", "adapter", "bfloat16", "gpt2"])
+@pytest.mark.slow
 def test_a_folder_has_the_same_bytes_whoever_wrote_it_and_any_number_goes_on(tmp_path, kind):
     base = save_base(tmp_path / "base")
     made = {
