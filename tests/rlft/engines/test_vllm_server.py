@@ -111,6 +111,7 @@ def test_a_group_stays_on_the_server_of_its_prompt(start):
     engine.load_policy(make_adapter())
     for server in servers:
         server.requests.clear()
+        server.fault = lambda path, number: time.sleep(0.1)  # so that the others have begun to ask theirs
     engine.generate(PROMPTS * 4, SAMPLING, range(32))
     homes = [Counter(tuple(body["token_ids"]) for body in server.bodies(GENERATE)) for server in servers]
     assert sum(map(len, homes)) == len(PROMPTS)  # each prompt on one server
