@@ -65,7 +65,7 @@ $(BASE): $(BIN)/uv requirements/base.txt requirements/overrides.txt pyproject.to
 	$(BIN)/python -m compileall -q -j 0 rlft mlops materializers steps pipelines cli
 	@# What a run imports is compiled now: where PYTHONDONTWRITEBYTECODE is set, every start would compile it again.
 	@# From a file, since ZenML refuses to be imported by `python -c` outside of a repository of its own.
-	folder=$$(mktemp -d) && echo 'import pipelines.train, rlft.rewards.audit.environment' > $$folder/all.py && \
+	@folder=$$(mktemp -d) && echo 'import pipelines.train, rlft.rewards.audit.environment' > $$folder/all.py && \
 	  ZENML_CONFIG_PATH=$$folder $(BIN)/python $$folder/all.py && rm -rf $$folder
 	touch $@
 

@@ -220,7 +220,10 @@ def roll_back(client: RegistryClient, name: str, to: str | None, reason: str, wh
     """
     ledger = read_ledger(client, name)
     target, past = to or _replaced_by(ledger), ledger.ever - {ledger.champion}
-    if ledger.champion is None or target not in past:
+    if ledger.champion is None:
+        fix = f"`rlft history {quote(name)}` says what came of its versions"
+        raise RefusedError("there is no champion", where=f"models:/{name}", fix=fix)
+    if target not in past:
         what = f"version {target} was not champion before" if target else "there was no champion before"
         raise RefusedError(what, where=f"models:/{name}", fix=_others(past))
     _check_files(client, name, target, _others(past - {target}))

@@ -109,7 +109,7 @@ def _without_gold(tasks: Sequence[Task], stage: Stage) -> list[Problem]:
     without = [task.id for task in tasks if task.id not in stage.scripts]
     if without and not stage.scripts:
         what = "no task has a gold answer, so nothing shows that the reward can be earned"
-        return [Problem(GOLD, what, "give the tasks an answer, or define gold_completion(task)")]
+        return [Problem(GOLD, what, "give the tasks an answer (--answer FIELD), or define gold_completion(task)")]
     what = f"returned None (on {len(without)} task{'s' * (len(without) > 1)}, for example {''.join(without[:1])})"
     return [Problem(GOLD, what, "give every task an answer, or leave those without one out")] if without else []
 

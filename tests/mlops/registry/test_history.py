@@ -196,8 +196,9 @@ def test_one_rollback_after_another_goes_ever_further_back_and_can_be_undone(reg
 
 def test_what_is_refused_changes_nothing(registry):
     registry.register(promote=False)
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError) as refused:
         back(registry)
+    assert refused.value.what == "there is no champion"
     registry.register()
     for version in (None, "1", "9", "2"):  # none before, never champion, not there, champion already
         with pytest.raises(RefusedError):
