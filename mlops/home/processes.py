@@ -29,7 +29,7 @@ def locked(file: Path, *, seconds: float, refused: Callable[[], Exception]) -> I
     lock = FileLock(file)
     try:
         lock.acquire(timeout=seconds)
-    except Timeout as held:
+    except (Timeout, FileNotFoundError) as held:  # who held it may have removed its folder
         raise refused() from held
     try:
         yield

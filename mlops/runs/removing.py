@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mlops.home.folder import Home
-from mlops.home.processes import NameHeldError, claimed
+from mlops.home.processes import LOCK, NameHeldError, claimed
 from mlops.runs.listing import ListedRun
 from mlops.runs.store import RUN_FILE, RunStore
 from rlft.errors import StorageError
@@ -86,10 +86,12 @@ def remove_runs(home: Home, plan: Plan) -> Plan:
                 with claimed(home.run_folder(run.name)):  # so that it is not resumed meanwhile
                     _remove_from_mlflow(home, run)
                     _remove_from_zenml(home, run)
-                    for file in home.run_folder(run.name).glob("*"):
-                        if file.name != RUN_FILE:  # it goes last: a folder without it is no run to remove again
+                    # A folder without run.json is no run to remove again, and one without its lock none to hold.
+                    folder = home.run_folder(run.name)
+                    for file in sorted(folder.glob("*"), key=lambda file: file.name == RUN_FILE):
+                        if file.name != LOCK:
                             file.unlink()
-                    remove_folder(home, home.run_folder(run.name))
+                    remove_folder(home, folder)
                     done.runs.append(run)
             except NameHeldError as other:
                 done.kept.append((run, other.what))
