@@ -178,5 +178,5 @@ def test_a_model_that_reflects_has_an_address_and_its_key_is_there(monkeypatch):
     with pytest.raises(ConfigError) as missing:
         arm.check_here()
     assert missing.value.where == "controls.reflection.api_key"
-    monkeypatch.setenv("SOME_KEY", "secret")
+    monkeypatch.setenv("SOME_KEY", "sk-that-no-text-holds-4711")
     arm.check_here()
