@@ -230,7 +230,7 @@ MISTAKES = [
         {"role": "assistant", "content": "", "tool_calls": [{"arguments": {}}]}]},
      ["MessageError: message 1 has tool call 1 that cannot be read: it has no \"name\""]),
     ("no gold", {"gold_completion": lambda self, task: None},
-     ["gold_completion: no task has a gold answer", "what to do: give the tasks an answer (--answer FIELD), or define gold_completion"]),
+     ["gold_completion: no task has a gold answer", "what to do: give the tasks an answer (--answer FIELD)"]),
     ("gold for some", {"gold_completion": lambda self, task: None if task.id == "t2" else
                        Capitals.gold_completion(self, task)}, ["returned None (on 1 task, for example t2)"]),
     ("gold is cut", {"max_turns": 1},
