@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from mlops.home.folder import PROJECT
-from mlops.home.processes import claimed, goes_on
+from mlops.home.processes import NameHeldError, claimed, goes_on
 from rlft.errors import RlftError
 
 HOLDER = """
@@ -37,3 +37,12 @@ def test_a_name_is_held_by_one_process_until_that_ends_in_any_way(tmp_path):
     assert not goes_on(folder)
     with claimed(folder), claimed(folder):
         assert not goes_on(folder)  # in another process
+
+
+def test_a_run_whose_folder_is_removed_while_it_is_waited_for_is_held_by_another(tmp_path, monkeypatch):
+    def removed(lock, **_):
+        raise FileNotFoundError(lock.lock_file)
+
+    monkeypatch.setattr("filelock.FileLock.acquire", removed)
+    with pytest.raises(NameHeldError), claimed(tmp_path / "first"):
+        pass
